@@ -1,0 +1,1 @@
+"""The arithmetic of need and bytes, and the bracket, over integers and arrays."""

@@ -1,0 +1,83 @@
+"""Batches of requests that must be servable."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from kvplan.models.base import Frozen, Name
+from kvplan.models.units import Positive, Whole
+
+
+class Request(Frozen):
+    """`count` alike requests; capacity or count may shrink to fit."""
+
+    name: Name | None = Field(None, description="default <batch>.<index>")
+    capacity: Whole = Field(description="tokens held; 0 holds state blocks only")
+    history: Whole | None = Field(None, description="tokens before the flight; capacity - 1")
+    count: Whole | None = Field(None, description="alike requests (1); fit count: the most wanted")
+    fit: Literal["none", "capacity", "count"] = Field("none", description="what may shrink")
+    min_capacity: Positive | None = Field(None, description="fit capacity: tokens at least")
+    min_count: Positive | None = Field(None, description="fit count: requests at least (1)")
+
+    @property
+    def history_tokens(self) -> int:
+        """History, its default included."""
+        return max(0, self.capacity - 1) if self.history is None else self.history
+
+    @property
+    def flight_tokens(self) -> int:
+        """capacity - history, which never shrinks."""
+        return self.capacity - self.history_tokens
+
+    @property
+    def least_capacity(self) -> int:
+        """The lower bound of a fitted capacity: max(1, C - H, min_capacity)."""
+        return max(1, self.flight_tokens, self.min_capacity or 1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.history is not None and self.history > self.capacity:
+            raise ValueError(
+                f"expected history of at most capacity {self.capacity}, got {self.history}"
+            )
+        if self.min_capacity is not None and self.fit != "capacity":
+            raise ValueError("expected fit: capacity beside min_capacity, got none")
+        if self.min_count is not None and self.fit != "count":
+            raise ValueError("expected fit: count beside min_count, got none")
+        if self.fit == "capacity":
+            self._can_shrink()
+        if self.fit == "count" and self.count is not None and self.count < (self.min_count or 1):
+            raise ValueError(
+                f"expected count of at least min_count {self.min_count or 1}, got {self.count}"
+            )
+        return self
+
+    def _can_shrink(self) -> None:
+        least = self.least_capacity
+        if self.min_capacity is not None and self.min_capacity > self.capacity:
+            raise ValueError(
+                f"expected min_capacity of at most capacity {self.capacity}, "
+                f"got {self.min_capacity}"
+            )
+        if self.capacity > least:
+            return
+        if least == self.min_capacity:
+            why = f"min_capacity {least}"
+        elif least == self.flight_tokens:
+            why = f"capacity - history = {least} tokens in flight, which never shrink"
+        else:
+            why = "a capacity of at least 1"
+        raise ValueError(
+            f"expected a request that can shrink (lower bound {least}: {why}), "
+            f"got capacity {self.capacity}"
+        )
+
+
+class Batch(Frozen):
+    """Requests that must be servable at once; batches are alternatives in time."""
+
+    name: Name = Field(description="unique among the batches")
+    shared_prefix: Whole = Field(0, description="tokens of one prompt that all requests share")
+    requests: tuple[Request, ...] = Field(description="what is live at once")

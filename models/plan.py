@@ -1,0 +1,124 @@
+"""The answer: one plan for all ranks, with its budget and its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from pydantic import Field, PrivateAttr
+
+from kvplan.models.base import Frozen
+from kvplan.models.errors import KvplanError
+from kvplan.models.units import Exact
+
+Source = Literal["declared", "measured", "estimated", "solved"]
+
+
+class Asked(Frozen):
+    """What a request wanted; count is None where it was left open."""
+
+    capacity: int
+    history: int
+    count: int | None
+
+
+class RequestPlan(Frozen):
+    """What a request gets."""
+
+    batch: str
+    name: str
+    capacity: int = Field(description="tokens")
+    history: int = Field(description="tokens")
+    count: int = Field(description="alike requests")
+    requested: Asked
+    reduced: bool = Field(description="whether capacity or count is below what was asked")
+
+
+class LedgerLine(Frozen):
+    """Bytes of one consumer on one rank, with where the figure comes from."""
+
+    consumer: str
+    bytes: int
+    source: Source
+    phases: tuple[str, ...] = Field((), description="where it lives; empty: a term of the quota")
+    note: str = ""
+
+
+class RankPlan(Frozen):
+    """The budget of one rank, all figures in bytes."""
+
+    name: str
+    quota: int
+    used: int = Field(description="largest over the phases")
+    slack: int = Field(description="quota less used")
+    bound: Literal["declared", "utilization", "physical"] = Field(
+        description="what the quota is: declared, or the share of `memory` that was smaller"
+    )
+    phases: dict[str, int] = Field(description="bytes in use by phase")
+    ledger: tuple[LedgerLine, ...]
+
+
+class Binding(Frozen):
+    """A rank and phase that stops something from growing."""
+
+    rank: str
+    phase: str
+    slack: int = Field(description="bytes free there")
+    next: dict[str, int] = Field(description="bytes that one step more of a variable would need")
+
+
+class GoalValue(Frozen):
+    """A goal, what it reached, and the proven upper bound."""
+
+    goal: str
+    value: Exact
+    bound: Exact | None
+
+
+class Proof(Frozen):
+    """Who answered, what it proves, and how."""
+
+    engine: Literal["auto", "cp-sat", "bisect"]
+    status: Literal["optimal", "feasible"]
+    bound: tuple[GoalValue, ...] = Field(description="every goal with value and upper bound")
+    certificate: str = Field(description="nested, cp-sat, cp-sat+nested, or search")
+    deterministic_time: float = Field(description="of CP-SAT, over all goals; 0 without it")
+
+
+Resize = Callable[["Plan", int | str | Mapping[str, int | str]], "Plan"]
+
+
+class Plan(Frozen):
+    """Sizes for every rank; byte-exact, checked before it is returned."""
+
+    status: Literal["optimal", "feasible"]
+    blocks: dict[str, int] = Field(description="allocated blocks by pool, reserved ones included")
+    floors: dict[str, int] = Field(description="smallest legal usable blocks by pool")
+    prefill_chunk: int | None = Field(description="tokens")
+    expert_slots: int | None = Field(description="a layer")
+    expert_slots_in_prefill: int | None = Field(description="a layer; the others are lent")
+    choices: dict[str, str] = Field(description="chosen option by choice")
+    copies: int | None = Field(description="whole copies of the fill batch")
+    requests: tuple[RequestPlan, ...]
+    ranks: tuple[RankPlan, ...]
+    binding: tuple[Binding, ...]
+    notes: tuple[str, ...]
+    proof: Proof
+    digest: str = Field(description="sha256 of the decision values")
+
+    _resize: Resize | None = PrivateAttr(None)
+
+    def resize(self, quota: int | str | Mapping[str, int | str]) -> Plan:
+        """Plan again for another quota: capacities, counts, floors and granules are held.
+
+        Parameters
+        ----------
+        quota : bytes for every rank, or by rank name (ranks left out keep theirs).
+
+        Raises
+        ------
+        Infeasible : the quota is below the floors; the shortfall is named.
+        """
+        if self._resize is None:
+            raise KvplanError("this plan was read from a file; solve its problem again to resize")
+        return self._resize(self, quota)

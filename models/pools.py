@@ -1,0 +1,145 @@
+"""Pools of blocks, and the caches that draw on them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from kvplan.models.base import ByStage, Frozen, Name
+from kvplan.models.units import Exact, Positive, Whole, parse_bytes
+
+
+def _granule(value: Any) -> Any:
+    if value == "auto":
+        return value
+    count = parse_bytes(value, round_up=True)
+    if count < 1:
+        raise ValueError(f'expected a granule of at least 1 byte or "auto", got {value!r}')
+    return count
+
+
+PageGranule = Annotated[
+    int | Literal["auto"], BeforeValidator(_granule, json_schema_input_type=int | str)
+]
+"""Bytes that an allocation is rounded up to; "auto" follows the rank's quota."""
+
+
+class Buffer(Frozen):
+    """One allocation of n blocks, rounded up to its granule."""
+
+    name: Name | None = Field(None, description="for messages")
+    bytes: ByStage = Field(description="of one block on one rank; one figure or by stage")
+    granule: PageGranule = Field(1, description="the allocation is rounded up to a multiple")
+
+
+class Pool(Frozen):
+    """A space of block ids; every rank allocates the same count."""
+
+    name: Name = Field(description="unique among the pools")
+    bytes: ByStage | None = Field(None, description="of one block on one rank: one buffer")
+    granule: PageGranule | None = Field(None, description="of that one buffer (default 1)")
+    buffers: tuple[Buffer, ...] | None = Field(None, description="several allocations a block")
+    reserved_blocks: Whole = Field(0, description="allocated, never usable")
+    min_blocks: Whole = Field(0, description="usable blocks at least")
+    max_blocks: Whole | None = Field(None, description="usable blocks at most")
+    multiple_of: Positive = Field(1, description="usable blocks are a multiple of this")
+    resume_headroom: bool = Field(True, description="false: resume_utilization does not apply")
+
+    @model_validator(mode="after")
+    def _one_layout(self) -> Self:
+        if (self.bytes is None) == (self.buffers is None):
+            got = "neither" if self.bytes is None else "both"
+            raise ValueError(f"expected either bytes or buffers, got {got}")
+        if self.buffers is not None and self.granule is not None:
+            raise ValueError("expected the granule on each buffer, got one beside buffers")
+        if self.buffers == ():
+            raise ValueError("expected at least one buffer, got an empty list")
+        if self.max_blocks is not None and self.min_blocks > self.max_blocks:
+            raise ValueError(
+                f"expected min_blocks of at most max_blocks {self.max_blocks}, got {self.min_blocks}"
+            )
+        return self
+
+    @property
+    def layout(self) -> tuple[Buffer, ...]:
+        """The buffers of a block, the short form included."""
+        if self.buffers is not None:
+            return self.buffers
+        assert self.bytes is not None
+        granule = 1 if self.granule is None else self.granule
+        return (Buffer.model_construct(name=None, bytes=self.bytes, granule=granule),)
+
+
+class Scratch(Frozen):
+    """Blocks that only the running prefill needs take a fraction of a slot (TensorRT-LLM V2)."""
+
+    fraction: Exact = Field(ge=0, le=1, description="share of a slot that a scratch block takes")
+    max_rewind: Whole = Field(0, description="tokens that speculative decoding may take back")
+
+
+_ALLOWED = {
+    "full": {"shards"},
+    "window": {"window", "sink", "keep", "in_flight", "in_flight_per", "scratch"},
+    "chunked": {"chunk", "in_flight", "in_flight_per"},
+    "state": {"blocks"},
+}
+_KIND_FIELDS = set().union(*_ALLOWED.values())
+_KEEP_FIELDS = {
+    "peak": {"window", "sink", "keep", "in_flight"},
+    "live": {"window", "sink", "keep", "scratch"},
+    "in_flight": {"window", "keep", "in_flight", "in_flight_per"},
+}
+
+
+def _in_flight(value: Any) -> Any:
+    if isinstance(value, str) and value != "prefill":
+        raise ValueError(f'expected tokens or "prefill", got {value!r}')
+    return value
+
+
+class Cache(Frozen):
+    """A set of layers with one retention rule ("life cycle", "KV cache group")."""
+
+    name: Name = Field(description="unique among the caches")
+    pool: Name | None = Field(None, description="may be left out when there is one pool")
+    kind: Literal["full", "window", "chunked", "state"] = Field(description="retention rule")
+    tokens_per_block: Positive | None = Field(None, description="default: the problem's")
+    groups: Positive = Field(1, description="block ids for each logical block")
+    extra_blocks: Whole = Field(0, description="further blocks a request")
+    shards: Positive | None = Field(None, description="full: context-parallel ranks (default 1)")
+    window: Positive | None = Field(None, description="window: tokens a query can see")
+    sink: Whole | None = Field(None, description="window: first tokens that are always kept")
+    keep: Literal["peak", "live", "in_flight"] | None = Field(
+        None, description="window: peak (default), live or in_flight"
+    )
+    chunk: Positive | None = Field(None, description="chunked: tokens of a local chunk")
+    blocks: Positive | None = Field(None, description="state: blocks of a request (default 1)")
+    in_flight: Annotated[
+        Positive | Literal["prefill"] | None, BeforeValidator(_in_flight)
+    ] = Field(None, description="tokens in flight, the current one included; default 1")
+    in_flight_per: Literal["request", "batch"] | None = Field(
+        None, description="whether each request (default) or the batch holds the flight"
+    )
+    scratch: Scratch | None = Field(None, description="window live: scratch reuse")
+
+    @model_validator(mode="after")
+    def _fields_of_kind(self) -> Self:
+        given = self.model_fields_set & _KIND_FIELDS
+        for field in sorted(given - _ALLOWED[self.kind]):
+            raise ValueError(f"expected no {field} on a {self.kind} cache, got one")
+        if self.kind == "window":
+            if self.window is None:
+                raise ValueError("expected window (tokens) on a window cache, got none")
+            for field in sorted(given - _KEEP_FIELDS[self.keep or "peak"]):
+                if getattr(self, field) not in (None, 0):
+                    keep = self.keep or "peak"
+                    raise ValueError(f"expected no {field} on a window that keeps {keep}, got one")
+        if self.kind == "chunked" and self.chunk is None:
+            raise ValueError("expected chunk (tokens) on a chunked cache, got none")
+        return self
+
+    @property
+    def retention(self) -> str:
+        """full, state, chunked, or the window's keep: peak, live, in_flight."""
+        return (self.keep or "peak") if self.kind == "window" else self.kind

@@ -1,0 +1,110 @@
+"""The question: one file, one model."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from kvplan.models.base import BUILT_IN_PHASES, Frozen
+from kvplan.models.demands import Batch, Request
+from kvplan.models.elastic import Choice, Consumer, Experts, Prefill
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.faults import faults_of
+from kvplan.models.goals import Constraint, Fill, Goal
+from kvplan.models.loader import load_data, parse_text
+from kvplan.models.overrides import apply_overrides
+from kvplan.models.pools import Cache, Pool
+from kvplan.models.ranks import Rank
+from kvplan.models.references import find_faults
+from kvplan.models.units import Exact, Positive
+
+
+class Problem(Frozen):
+    """Everything an engine knows when it sizes its pools.
+
+    Raises
+    ------
+    InvalidProblem : however it is built, with one fault for each mistake.
+    """
+
+    version: Literal[1] = Field(1, description="of this format")
+    name: str = Field("", max_length=200, description="for people")
+    ranks: tuple[Rank, ...] = Field(description="memory spaces with a quota")
+    tokens_per_block: Positive = Field(16, description="default for all caches")
+    resume_utilization: Exact = Field(
+        Fraction(1), gt=0, le=1, description="share of a pool in use when a request is admitted"
+    )
+    pools: tuple[Pool, ...] = Field((), description="spaces of block ids")
+    caches: tuple[Cache, ...] = Field((), description="layers with one retention rule each")
+    batches: tuple[Batch, ...] = Field((), description="what must be servable at once")
+    prefill: Prefill | None = Field(None, description="the prefill chunk and its staging")
+    experts: Experts | None = Field(None, description="expert slots on the device")
+    consumers: tuple[Consumer, ...] = Field((), description="fixed consumers")
+    choices: tuple[Choice, ...] = Field((), description="one of several options each")
+    constraints: tuple[Constraint, ...] = Field((), description="linear, over the variables")
+    goals: tuple[Goal, ...] = Field((), description="in order of priority")
+    fill: Fill | None = Field(None, description="who gets the rest")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_error(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            problem = handler(data)
+        except ValidationError as error:
+            raise InvalidProblem(faults_of(error, cls)) from None
+        faults = find_faults(problem)
+        if faults:
+            raise InvalidProblem(faults)
+        return problem
+
+    @classmethod
+    def load(cls, source: str | Path, overrides: tuple[str, ...] = ()) -> Problem:
+        """Read a JSON or YAML file ("-" is standard input).
+
+        Parameters
+        ----------
+        overrides : "path=value" each, applied before validation ("ranks.*.quota=10GiB").
+        """
+        return cls.model_validate(apply_overrides(load_data(source), overrides))
+
+    @classmethod
+    def parse(cls, text: str) -> Problem:
+        """Read JSON or YAML text."""
+        return cls.model_validate(parse_text(text))
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The built-in phases, then those that consumers and options name, as written."""
+        living = [*self.consumers, *(option for c in self.choices for option in c.options)]
+        named = (phase for consumer in living for phase in consumer.phases or ())
+        return tuple(dict.fromkeys((*BUILT_IN_PHASES, *named)))
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Pipeline stages that have a rank."""
+        return tuple(sorted({rank.stage for rank in self.ranks}))
+
+    def pool_of(self, cache: Cache) -> str:
+        """Name of the pool a cache draws on."""
+        return self.pools[0].name if cache.pool is None else cache.pool
+
+    def block_tokens(self, cache: Cache) -> int:
+        """Tokens that one block of a cache holds, over all its shards."""
+        return (cache.tokens_per_block or self.tokens_per_block) * (cache.shards or 1)
+
+    def fitted(self, what: str) -> dict[str, tuple[Batch, Request]]:
+        """Requests whose capacity (or count) is fitted, by name, in the order written."""
+        return {
+            request_name(batch, index): (batch, request)
+            for batch in self.batches
+            for index, request in enumerate(batch.requests)
+            if request.fit == what
+        }
+
+
+def request_name(batch: Batch, index: int) -> str:
+    """Name of a request: its own, or <batch>.<index>."""
+    return batch.requests[index].name or f"{batch.name}.{index}"
