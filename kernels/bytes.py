@@ -1,0 +1,53 @@
+"""Bytes of blocks and slots on one rank, and how many fit in a room."""
+
+from __future__ import annotations
+
+from kvplan.kernels.terms import Buffers, ExpertTerms
+
+
+def paged(total_bytes: int, granule: int) -> int:
+    """Round an allocation up to its granule."""
+    return -(-total_bytes // granule) * granule
+
+
+def pool_bytes(allocated_blocks: int, buffers: Buffers) -> int:
+    """Sum over the buffers of ceil(n x bytes / granule) x granule."""
+    return sum(-(-allocated_blocks * size // granule) * granule for size, granule in buffers)
+
+
+def most_blocks(room: int, buffers: Buffers) -> int:
+    """Largest n with pool_bytes(n) <= room; -1 when not even 0 blocks fit."""
+    if room < 0:
+        return -1
+    if len(buffers) == 1:
+        size, granule = buffers[0]
+        return room // granule * granule // size
+    low, high = 0, room // sum(size for size, _ in buffers) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if pool_bytes(middle, buffers) <= room:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def slot_bytes(slots: int, sizes: tuple[tuple[int, int], ...]) -> int:
+    """Bytes of the first `slots` slots of one layer; the last size is open-ended."""
+    total, left = 0, slots
+    for count, size in sizes[:-1]:
+        taken = min(left, count)
+        total += taken * size
+        left -= taken
+    return total + left * sizes[-1][1]
+
+
+def expert_bytes(slots: int, layers: int, experts: ExpertTerms) -> int:
+    """Bytes of all layers' slots on a rank: one allocation, rounded up to the granule."""
+    return paged(layers * slot_bytes(slots, experts.sizes), experts.granule)
+
+
+def least_kept(slots: int, experts: ExpertTerms) -> int:
+    """Slots that stay during prefill at least: max(min(E, keep), E - floor(fraction x E))."""
+    lent = slots * experts.lend_num // experts.lend_den
+    return max(min(slots, experts.keep), slots - lent)

@@ -1,0 +1,87 @@
+"""Where the token-exact optimum of a fitted capacity can stand, and where its need is least.
+
+As C grows by one with C - H fixed, a need rises only just after a *stepping* point and falls only
+at a *falling* point; within one residue class modulo the period of the live windows it never
+falls. So the largest C that fits is the requested one or a stepping point, found by one bisection
+a class; and the least needs stand at the lower bound or at a falling point of the first period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from math import gcd, lcm
+
+from kvplan.kernels.demand import falling_periods, stepping_periods
+from kvplan.kernels.terms import LIVE, Terms
+
+Fits = Callable[[int], bool]
+
+
+def bisect_largest(fits: Fits, low: int, high: int) -> int:
+    """Largest n in [low, high] that fits, given that `low` does and that fitting is monotone."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def largest_unbounded(fits: Fits, low: int, high: int | None) -> int:
+    """`bisect_largest` where no upper end may be known: it is found by doubling."""
+    if high is not None:
+        return low if low >= high else bisect_largest(fits, low, high)
+    span = 1
+    while fits(low + span):
+        low, span = low + span, span * 2
+    return bisect_largest(fits, low, low + span - 1)
+
+
+class CapacityGrid:
+    """Residue classes of one fitted request."""
+
+    def __init__(self, terms: Terms, fitted: int) -> None:
+        live = [rule.block_tokens for rule in terms.caches if rule.kind == LIVE]
+        self.period = lcm(*live) if live else 1
+        self._falling = falling_periods(terms, fitted)
+        self._stepping = stepping_periods(terms, fitted)
+        self.lows = lru_cache(maxsize=64)(self._lows)
+
+    def _lows(self, low: int, high: int) -> tuple[int, ...]:
+        """Capacities in [low, high] among which the least needs stand.
+
+        `low` itself, and every falling point of the period after it.
+        """
+        end = min(high, low + self.period)
+        points = {low}
+        for t, offset in self._falling:
+            points.update(range(low + 1 + (offset - low - 1) % t, end + 1, t))
+        return tuple(sorted(points))
+
+    def largest(self, fits: Fits, low: int, high: int) -> int | None:
+        """Largest C in [low, high] that fits, or None."""
+        if fits(high):
+            return high
+        best = None
+        for residue in self._classes():
+            start = low if best is None else best + 1
+            first = start + (residue - start) % self.period
+            if first >= high or not fits(first):
+                continue
+            steps = (high - 1 - first) // self.period
+            best = first + self.period * bisect_largest(
+                lambda k, first=first: fits(first + k * self.period), 0, steps  # type: ignore[misc]
+            )
+        return best
+
+    def _classes(self) -> Iterator[int]:
+        """Residues modulo the period that hold a stepping point."""
+        seen: set[int] = set()
+        for t, offset in self._stepping or [(1, 0)]:
+            stride = gcd(t, self.period)
+            for residue in range(offset % stride, self.period, stride):
+                if residue not in seen:
+                    seen.add(residue)
+                    yield residue

@@ -1,0 +1,223 @@
+"""Raw block needs of batches: what is constant, and what fitted requests add."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.kernels.need import (
+    batch_flight_blocks,
+    placeholder_blocks,
+    request_blocks,
+    stale_end,
+    usable_for,
+)
+from kvplan.kernels.terms import FULL, LIVE, PREFILL, STATE, BatchTerms, CacheRule, Terms
+
+VECTORISE_FROM = 24  # requests of a batch; below, plain integers are faster
+_SAFE_TOKENS = 2**30  # capacities, counts, groups below this cannot overflow a product in int64
+
+
+class Coupling(NamedTuple):
+    """A live cache whose shared prefix depends on fitted capacities of the batch."""
+
+    rule: CacheRule
+    prefix_blocks: int
+    fixed_end: int | None  # least stale end of the requests that are given
+
+
+class Demand:
+    """Needs of one problem; `chunk` is an index into terms.chunks."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.uses_chunk = any(rule.flight == PREFILL for rule in terms.caches)
+        self.couplings = tuple(self._couplings(batch) for batch in terms.batches)
+        self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._own: dict[tuple[int, int, int], tuple[int, ...]] = {}
+
+    def flight(self, rule: CacheRule, chunk: int) -> int:
+        """Tokens in flight of a cache."""
+        if rule.flight != PREFILL:
+            return rule.flight
+        return self.terms.chunks[chunk] * self.terms.batches_in_flight
+
+    def fixed(self, batch: int, chunk: int) -> tuple[int, ...]:
+        """Raw blocks by pool of the given requests, shared prefix and flight of a batch."""
+        key = (batch, chunk if self.uses_chunk else 0)
+        if key not in self._fixed:
+            self._fixed[key] = self._compute_fixed(self.terms.batches[batch], batch, chunk)
+        return self._fixed[key]
+
+    def own(self, fitted: int, capacity: int, chunk: int) -> tuple[int, ...]:
+        """Raw blocks by pool of ONE of a fitted request's copies."""
+        key = (fitted, capacity, chunk if self.uses_chunk else 0)
+        if key not in self._own:
+            request = self.terms.fitted[fitted]
+            prefix = self.terms.batches[request.batch].prefix_tokens
+            raw = [0] * len(self.terms.pools)
+            history = capacity - request.flight
+            for rule in self.terms.caches:
+                raw[rule.pool] += self._one(rule, capacity, history, chunk, prefix)
+            self._own[key] = tuple(raw)
+        return self._own[key]
+
+    def _one(
+        self, rule: CacheRule, capacity: int, history: int, chunk: int, prefix_tokens: int
+    ) -> int:
+        if capacity == 0:
+            return placeholder_blocks(rule)
+        flight = self.flight(rule, chunk)
+        prefix_blocks = prefix_tokens // rule.block_tokens
+        return int(request_blocks(rule, capacity, history, flight, prefix_blocks))
+
+    def raw(
+        self, batch: int, chunk: int, capacity: tuple[int, ...], count: tuple[int, ...]
+    ) -> list[int]:
+        """Raw blocks by pool of a whole batch at given capacities and counts (by fitted)."""
+        raw = list(self.fixed(batch, chunk))
+        for index in self.terms.batches[batch].fitted:
+            for pool, blocks in enumerate(self.own(index, capacity[index], chunk)):
+                raw[pool] += count[index] * blocks
+        for coupling in self.couplings[batch]:
+            raw[coupling.rule.pool] += self._shared(batch, coupling, capacity)
+        return raw
+
+    def floors(
+        self, chunk: int, capacity: tuple[int, ...], count: tuple[int, ...]
+    ) -> list[int]:
+        """Usable blocks by pool that every batch needs; min, multiple and structure applied."""
+        pools = self.terms.pools
+        floors = [pool.least for pool in pools]
+        for batch in range(len(self.terms.batches)):
+            for index, raw in enumerate(self.raw(batch, chunk, capacity, count)):
+                need = usable_for(raw, pools[index].use_num, pools[index].use_den)
+                floors[index] = max(floors[index], need)
+        return [
+            -(-floor // pool.multiple) * pool.multiple
+            for floor, pool in zip(floors, pools, strict=True)
+        ]
+
+    def _shared(self, batch: int, coupling: Coupling, capacity: tuple[int, ...]) -> int:
+        """B less the blocks stale for every request: [S, min(B, least stale end))."""
+        rule, shared, end = coupling
+        ends = [] if end is None else [end]
+        for index in self.terms.batches[batch].fitted:
+            request = self.terms.fitted[index]
+            if not request.is_count:
+                ends.append(stale_end(capacity[index] - request.flight, rule))
+        dead = max(0, min(shared, *ends) - rule.sink_blocks)
+        return rule.groups * (shared - dead)
+
+    def _couplings(self, batch: BatchTerms) -> tuple[Coupling, ...]:
+        """Live caches with a prefix in a batch where some capacity is fitted."""
+        fits = any(not self.terms.fitted[index].is_count for index in batch.fitted)
+        if not fits:
+            return ()
+        return tuple(
+            Coupling(rule, batch.prefix_tokens // rule.block_tokens, self._fixed_end(batch, rule))
+            for rule in self.terms.caches
+            if rule.kind == LIVE and batch.prefix_tokens >= rule.block_tokens
+        )
+
+    def _fixed_end(self, batch: BatchTerms, rule: CacheRule) -> int | None:
+        """Least stale end over the attention-bearing requests whose capacity is given."""
+        histories = [request.history for request in batch.fixed if request.capacity]
+        for index in batch.fitted:
+            request = self.terms.fitted[index]
+            if request.is_count and request.capacity:
+                histories.append(request.capacity - request.flight)
+        return int(stale_end(min(histories), rule)) if histories else None
+
+    def _compute_fixed(self, terms: BatchTerms, batch: int, chunk: int) -> tuple[int, ...]:
+        raw = [0] * len(self.terms.pools)
+        fitted = [self.terms.fitted[index] for index in terms.fitted]
+        attends = any(request.capacity for request in terms.fixed) or any(
+            not request.is_count or request.capacity for request in fitted
+        )
+        coupled = {coupling.rule for coupling in self.couplings[batch]}
+        for rule in self.terms.caches:
+            raw[rule.pool] += self._requests(rule, terms, chunk)
+            if attends:
+                raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
+                if rule not in coupled:
+                    raw[rule.pool] += self._fixed_prefix(rule, terms)
+        return tuple(raw)
+
+    def _fixed_prefix(self, rule: CacheRule, terms: BatchTerms) -> int:
+        """Shared prefix blocks of a cache when no fitted capacity decides what is stale."""
+        shared = terms.prefix_tokens // rule.block_tokens
+        if rule.kind == FULL:
+            return rule.groups * shared
+        if rule.kind != LIVE or not shared:
+            return 0
+        end = self._fixed_end(terms, rule)
+        return rule.groups * (shared - max(0, min(shared, end or 0) - rule.sink_blocks))
+
+    def _requests(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
+        """Raw blocks of the given requests of a batch in one cache."""
+        if len(terms.fixed) < VECTORISE_FROM:
+            return sum(
+                request.count
+                * self._one(rule, request.capacity, request.history, chunk, terms.prefix_tokens)
+                for request in terms.fixed
+            )
+        if rule.kind == STATE:
+            return placeholder_blocks(rule) * sum(request.count for request in terms.fixed)
+        return self._many(rule, terms, chunk)
+
+    def _many(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
+        """The same for many requests: in int64 where no sum can overflow, else one by one."""
+        requests = [request for request in terms.fixed if request.capacity]
+        flight = self.flight(rule, chunk)
+        prefix = terms.prefix_tokens // rule.block_tokens
+        figures = (rule.groups, rule.extra_blocks, rule.reach, flight, *(rule.scratch or ()))
+        if max(max(map(max, requests), default=0), *figures) >= _SAFE_TOKENS or not requests:
+            return sum(
+                r.count * int(request_blocks(rule, r.capacity, r.history, flight, prefix))
+                for r in requests
+            )
+        import numpy as np
+
+        capacity, history, count = np.array(requests, dtype=np.int64).T  # each [request]
+        blocks = request_blocks(rule, capacity, history, flight, prefix)
+        bound = int(blocks.max()) * int(count.max()) * len(requests)
+        if bound >= 2**63:
+            return sum(int(b) * int(n) for b, n in zip(blocks, count, strict=True))
+        return int((blocks * count).sum())
+
+
+def stepping_periods(terms: Terms, fitted: int) -> list[tuple[int, int]]:
+    """(t, offset): capacities at which some need of a fitted capacity may rise just after.
+
+    C = 0 mod t of every cache; with scratch or a prefix beside a window also C = d and
+    C = R mod t, where d = C - H.
+    """
+    request = terms.fitted[fitted]
+    prefix = terms.batches[request.batch].prefix_tokens
+    periods = []
+    for rule in terms.caches:
+        if rule.kind == STATE:
+            continue
+        periods.append((rule.block_tokens, 0))
+        if rule.kind == LIVE and (rule.scratch or prefix):
+            periods.append((rule.block_tokens, request.flight % rule.block_tokens))
+            periods.append((rule.block_tokens, rule.rewind % rule.block_tokens))
+    return sorted(set(periods))
+
+
+def falling_periods(terms: Terms, fitted: int) -> list[tuple[int, int]]:
+    """(t, offset): capacities at which some need of a fitted capacity may fall.
+
+    Only a live window's need falls: where one more block goes stale, H + 1 - W = 0 mod t, and
+    with scratch where one more block becomes scratch, C - R + 1 - W = 0 mod t.
+    """
+    request = terms.fitted[fitted]
+    periods = []
+    for rule in terms.caches:
+        if rule.kind != LIVE:
+            continue
+        t = rule.block_tokens
+        periods.append((t, (request.flight + rule.reach - 1) % t))
+        if rule.scratch:
+            periods.append((t, (rule.rewind + rule.reach - 1) % t))
+    return sorted(set(periods))

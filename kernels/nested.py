@@ -1,0 +1,256 @@
+"""The nested search: exact for ordered goals, a bracket for everything else.
+
+A *world* is what has been decided so far: lower bounds of everything that grows, a chosen option
+of every choice, a range of chunks and of each fitted capacity. A world is possible when its least
+demand fits in every row; goals raise one bound after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_bytes
+from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.need import usable_for
+from kvplan.kernels.terms import Row, Terms, Variable
+
+
+class World(NamedTuple):
+    """Decisions so far; by position of fitted request, pool, choice, batch."""
+
+    low: tuple[int, ...]  # fitted capacity (tokens) or count, at least
+    high: tuple[int | None, ...]  # at most; None: bounded by the quota
+    chunk: int  # index, at least
+    chunk_most: int
+    options: tuple[int, ...]
+    experts: int  # slots, at least
+    blocks: tuple[int, ...]  # usable, at least
+    copies: tuple[int, ...]  # of each batch, at least
+
+
+class Corner(NamedTuple):
+    """A least demand of a world: the free capacities at one of their low points."""
+
+    capacity: tuple[int, ...]  # tokens by fitted request
+    count: tuple[int, ...]
+    usable: tuple[int, ...]  # blocks by pool, or beyond a pool's max_blocks
+
+
+class Nested:
+    """Searches one problem in plain integers."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.demand = Demand(terms)
+        self.grids = [
+            None if fitted.is_count else CapacityGrid(terms, index)
+            for index, fitted in enumerate(terms.fitted)
+        ]
+
+    def worlds(self) -> list[World]:
+        """One undecided world for each combination of options."""
+        terms = self.terms
+        return [
+            World(
+                low=tuple(fitted.least for fitted in terms.fitted),
+                high=tuple(fitted.most for fitted in terms.fitted),
+                chunk=0,
+                chunk_most=len(terms.chunks) - 1,
+                options=options,
+                experts=terms.experts.least if terms.experts else 0,
+                blocks=tuple(0 for _ in terms.pools),
+                copies=tuple(0 for _ in terms.batches),
+            )
+            for options in product(*map(range, terms.choices))
+        ]
+
+    # --- least demands -------------------------------------------------------------------------
+
+    def corners(self, world: World) -> Iterator[Corner]:
+        """Every least demand of a world that may be the smallest, pool limits not yet checked."""
+        ranges = [self._lows(index, world) for index in range(len(self.terms.fitted))]
+        for point in product(*ranges):
+            yield self.corner(world, point)
+
+    def corner(self, world: World, point: tuple[int, ...]) -> Corner:
+        """The least demand of a world at given values of the fitted variables."""
+        fitted = self.terms.fitted
+        capacity = tuple(f.capacity if f.is_count else v for f, v in zip(fitted, point, strict=True))
+        count = tuple(v if f.is_count else f.count for f, v in zip(fitted, point, strict=True))
+        usable = self.demand.floors(world.chunk, capacity, count)
+        for index, least in enumerate(world.blocks):
+            usable[index] = max(usable[index], least)
+        if any(world.copies):
+            self._raise_for_copies(world, capacity, count, usable)
+        return Corner(capacity, count, tuple(usable))
+
+    def _lows(self, index: int, world: World) -> tuple[int, ...]:
+        grid, low, high = self.grids[index], world.low[index], world.high[index]
+        if grid is None or high is None or low == high:
+            return (low,)
+        return grid.lows(low, high)
+
+    def _raise_for_copies(
+        self, world: World, capacity: tuple[int, ...], count: tuple[int, ...], usable: list[int]
+    ) -> None:
+        """k copies need ceil(k x raw / u) usable blocks of each pool."""
+        for batch, copies in enumerate(world.copies):
+            if copies:
+                for pool, raw in enumerate(self.demand.raw(batch, world.chunk, capacity, count)):
+                    usable[pool] = max(usable[pool], self.blocks_for_copies(pool, copies * raw))
+
+    def blocks_for_copies(self, pool: int, raw: int) -> int:
+        """Usable blocks, a legal multiple, that hold a raw need."""
+        terms = self.terms.pools[pool]
+        need = usable_for(raw, terms.use_num, terms.use_den)
+        return -(-need // terms.multiple) * terms.multiple
+
+    # --- budgets -------------------------------------------------------------------------------
+
+    def used(self, row: Row, world: World, usable: tuple[int, ...], kept: int | None = None) -> int:
+        """Bytes that a row's variables take; `kept` experts stay during prefill (least legal)."""
+        total = 0
+        for pool, buffers in enumerate(row.pools):
+            if buffers:
+                total += pool_bytes(usable[pool] + self.terms.pools[pool].reserved, buffers)
+        return total + self._other(row, world, kept)
+
+    def _other(self, row: Row, world: World, kept: int | None = None) -> int:
+        """Bytes of everything in a row but the pools."""
+        total = 0
+        if row.layers and self.terms.experts is not None:
+            slots = world.experts
+            if row.lent:
+                slots = least_kept(slots, self.terms.experts) if kept is None else kept
+            total = expert_bytes(slots, row.layers, self.terms.experts)
+        if row.staging:
+            total += row.staging[world.chunk]
+        for option, choice in zip(world.options, row.options, strict=True):
+            total += choice[option]
+        return total
+
+    def fits(self, world: World, usable: tuple[int, ...]) -> bool:
+        """Whether every pool limit and every row holds at these usable blocks."""
+        for pool, blocks in zip(self.terms.pools, usable, strict=True):
+            if pool.most is not None and blocks > pool.most:
+                return False
+        return all(self.used(row, world, usable) <= row.room for row in self.terms.rows)
+
+    def possible(self, world: World) -> bool:
+        """Whether some least demand of the world fits."""
+        return any(self.fits(world, corner.usable) for corner in self.corners(world))
+
+    # --- the largest value of one variable -----------------------------------------------------
+
+    def largest(self, world: World, variable: Variable) -> int | None:
+        """Largest value of a variable in a world, everything undecided at its least; or None.
+
+        The value of a choice is minus the index of its option.
+        """
+        if variable.kind == "blocks":
+            return self._largest_blocks(world, variable.index)
+        if variable.kind == "choice":
+            return -world.options[variable.index] if self.possible(world) else None
+        if variable.kind == "capacity":
+            return self._largest_capacity(world, variable.index)
+        if not self.possible(world):
+            return None
+        if variable.kind == "prefill":
+            index = bisect_largest(
+                lambda chunk: self.possible(world._replace(chunk=chunk)),
+                world.chunk,
+                world.chunk_most,
+            )
+            return self.terms.chunks[index]
+        low, high = self.range_of(world, variable)
+        return largest_unbounded(
+            lambda value: self.possible(self.at_least(world, variable, value)), low, high
+        )
+
+    def range_of(self, world: World, variable: Variable) -> tuple[int, int | None]:
+        """Bounds of a variable in a world; None where only the quota bounds it."""
+        if variable.kind in ("capacity", "count"):
+            return world.low[variable.index], world.high[variable.index]
+        if variable.kind == "experts":
+            assert self.terms.experts is not None
+            return world.experts, self.terms.experts.most
+        if variable.kind == "prefill":
+            return self.terms.chunks[world.chunk], self.terms.chunks[world.chunk_most]
+        if variable.kind == "blocks":
+            return world.blocks[variable.index], self.terms.pools[variable.index].most
+        if variable.kind == "choice":
+            return -world.options[variable.index], -world.options[variable.index]
+        return world.copies[variable.index], None
+
+    def at_least(self, world: World, variable: Variable, value: int) -> World:
+        """The world with a variable bounded from below (a choice is left as it is)."""
+        kind, index = variable
+        if kind in ("capacity", "count"):
+            return world._replace(low=_put(world.low, index, max(value, world.low[index])))
+        if kind == "experts":
+            return world._replace(experts=max(world.experts, value))
+        if kind == "blocks":
+            return world._replace(blocks=_put(world.blocks, index, max(value, world.blocks[index])))
+        if kind == "copies":
+            return world._replace(copies=_put(world.copies, index, max(value, world.copies[index])))
+        if kind == "prefill":
+            chunk = next(i for i, tokens in enumerate(self.terms.chunks) if tokens >= value)
+            return world._replace(chunk=max(world.chunk, chunk))
+        return world
+
+    def settled(self, world: World, variable: Variable, value: int) -> World:
+        """The world with a variable at the largest value that it can have."""
+        world = self.at_least(world, variable, value)
+        if variable.kind in ("capacity", "count"):
+            return world._replace(high=_put(world.high, variable.index, value))
+        if variable.kind == "prefill":
+            return world._replace(chunk_most=world.chunk)
+        return world
+
+    def _largest_capacity(self, world: World, index: int) -> int | None:
+        grid, low, high = self.grids[index], world.low[index], world.high[index]
+        assert grid is not None
+        assert high is not None
+        ranges = [
+            (0,) if other == index else self._lows(other, world)
+            for other in range(len(self.terms.fitted))
+        ]
+        points = list(product(*ranges))
+
+        def fits(capacity: int) -> bool:
+            return any(
+                self.fits(world, self.corner(world, _put(point, index, capacity)).usable)
+                for point in points
+            )
+
+        return grid.largest(fits, low, high)
+
+    def _largest_blocks(self, world: World, pool: int) -> int | None:
+        """Inverse of the byte rows, over every least demand of the others."""
+        best: int | None = None
+        for corner in self.corners(world):
+            if self.fits(world, corner.usable):
+                blocks = self.blocks_in_rest(world, corner.usable, pool)
+                best = blocks if best is None else max(best, blocks)
+        return best
+
+    def blocks_in_rest(self, world: World, usable: tuple[int, ...], pool: int) -> int:
+        """Usable blocks of one pool that fit beside the others' (which fit)."""
+        terms = self.terms.pools[pool]
+        most = terms.most
+        for row in self.terms.rows:
+            buffers = row.pools[pool] if row.pools else ()
+            if buffers:
+                mine = pool_bytes(usable[pool] + terms.reserved, buffers)
+                rest = row.room - self.used(row, world, usable) + mine
+                held = most_blocks(rest, buffers) - terms.reserved
+                most = held if most is None else min(most, held)
+        assert most is not None
+        return most // terms.multiple * terms.multiple
+
+
+def _put(values: tuple[int | None, ...], index: int, value: int) -> tuple[int, ...]:
+    return (*values[:index], value, *values[index + 1 :])  # type: ignore[arg-type]

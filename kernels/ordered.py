@@ -1,0 +1,219 @@
+"""Goal after goal over the nested search, then fill, then the rest: a whole plan in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import permutations
+
+from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_bytes
+from kvplan.kernels.capacity import bisect_largest
+from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.terms import GoalTerm, GoalTerms, Variable
+from kvplan.kernels.values import Answer, Point, goal_value, rises, term_value
+
+LISTED = ("prefill", "choice")
+"""Variables with few values: they are listed, not bisected."""
+_MOST_ORDERS = 6
+
+
+def solve(nested: Nested) -> Answer | None:
+    """Best point in the order of the goals; None when nothing fits.
+
+    `exact` says whether the answer is proven: it is for ordered goals, and for weighted ones over
+    listed variables and at most one other whose worth never falls. Linear constraints are not
+    looked at here.
+    """
+    worlds = [world for world in nested.worlds() if nested.possible(world)]
+    if not worlds:
+        return None
+    exact = True
+    bounds: list[Fraction | None] = []
+    for goal in nested.terms.goals:
+        variable = goal.single
+        if variable is not None:
+            worlds, bound = _raise(nested, worlds, variable)
+        elif _is_listable(goal):
+            worlds, bound = _raise_listed(nested, worlds, goal)
+        else:
+            bound = _relaxed_bound(nested, worlds, goal)
+            worlds = [_greedy(nested, worlds, goal)]
+            exact = False
+        bounds.append(bound)
+    return finish(nested, worlds[0], bounds, exact)
+
+
+def finish(
+    nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool
+) -> Answer:
+    """Fill by shares, keep experts in prefill, and value every goal."""
+    corner = next(c for c in nested.corners(world) if nested.fits(world, c.usable))
+    usable = _share_out(nested, world, corner.usable)
+    point = Point(
+        capacity=corner.capacity,
+        count=corner.count,
+        chunk=world.chunk,
+        options=world.options,
+        experts=world.experts,
+        kept=_most_kept(nested, world, usable),
+        usable=usable,
+    )
+    terms, demand = nested.terms, nested.demand
+    values = tuple(goal_value(terms, demand, point, goal) for goal in terms.goals)
+    return Answer(point, values, tuple(bounds), exact)
+
+
+def _raise(
+    nested: Nested, worlds: list[World], variable: Variable
+) -> tuple[list[World], Fraction]:
+    """Settle one variable at the largest value that any world allows."""
+    reached = [(nested.largest(world, variable), world) for world in worlds]
+    best = max(value for value, _ in reached if value is not None)
+    kept = [nested.settled(world, variable, best) for value, world in reached if value == best]
+    return kept, Fraction(best)
+
+
+def _is_listable(goal: GoalTerms) -> bool:
+    wide = [term for term in goal.terms if term.variable.kind not in LISTED]
+    return len(wide) <= 1 and all(map(rises, wide))
+
+
+def _raise_listed(
+    nested: Nested, worlds: list[World], goal: GoalTerms
+) -> tuple[list[World], Fraction]:
+    """Try every chunk that matters in every world; the one wide variable is bisected.
+
+    A world is kept for each combination that reaches the best value, the wide variable bounded by
+    the least value that still reaches it.
+    """
+    listed = [term for term in goal.terms if term.variable.kind in LISTED]
+    wide = next((term for term in goal.terms if term.variable.kind not in LISTED), None)
+    best: Fraction | None = None
+    kept: list[tuple[Fraction, World, Fraction]] = []
+    for world in worlds:
+        ceiling: int | None = None  # more chunk never leaves more for the wide variable
+        for chosen in _listed_worlds(world, listed):
+            base = sum((_listed_value(nested, chosen, term) for term in listed), Fraction(0))
+            if wide is not None and ceiling is not None and best is not None:
+                if base + term_value(wide, ceiling) < best:
+                    continue
+            if wide is None:
+                if not nested.possible(chosen):
+                    break
+                value = base
+            else:
+                ceiling = nested.largest(chosen, wide.variable)
+                if ceiling is None:
+                    break
+                value = base + term_value(wide, ceiling)
+            if best is None or value >= best:
+                best = value
+                kept.append((value, chosen, base))
+    assert best is not None
+    winners = [(world, base) for value, world, base in kept if value == best]
+    if wide is not None:
+        return [_hold(nested, world, wide, best - base) for world, base in winners], best
+    return [world for world, _ in winners], best
+
+
+def _listed_worlds(world: World, listed: list[GoalTerm]) -> list[World]:
+    if not any(term.variable.kind == "prefill" for term in listed):
+        return [world]
+    return [
+        world._replace(chunk=chunk, chunk_most=chunk)
+        for chunk in range(world.chunk, world.chunk_most + 1)
+    ]
+
+
+def _listed_value(nested: Nested, world: World, term: GoalTerm) -> Fraction:
+    if term.variable.kind == "prefill":
+        return term_value(term, nested.terms.chunks[world.chunk])
+    return term_value(term, -world.options[term.variable.index])
+
+
+def _hold(nested: Nested, world: World, term: GoalTerm, worth: Fraction) -> World:
+    """Bound a variable from below by the least value whose worth reaches `worth`."""
+    top = nested.largest(world, term.variable)
+    assert top is not None
+    low, _ = nested.range_of(world, term.variable)
+    spare = bisect_largest(lambda less: term_value(term, top - less) >= worth, 0, top - low)
+    return nested.at_least(world, term.variable, top - spare)
+
+
+def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Fraction:
+    """Sum of what each term could reach alone: an upper bound of a weighted goal."""
+    bound = Fraction(0)
+    for term in goal.terms:
+        tops = [nested.largest(world, term.variable) for world in worlds]
+        top = max(value for value in tops if value is not None)
+        low = min(nested.range_of(world, term.variable)[0] for world in worlds)
+        ends = [low, top]
+        for x, _ in term.curve or ():
+            ends += [end for end in (x // 1, -(-x // 1)) if low <= end <= top]
+        bound += max(term_value(term, end) for end in ends)
+    return bound
+
+
+def _greedy(nested: Nested, worlds: list[World], goal: GoalTerms) -> World:
+    """A good world: the members raised one after the other, in the best of some orders."""
+    rising = [term for term in goal.terms if rises(term)]
+    best: tuple[Fraction, World] | None = None
+    for number, order in enumerate(permutations(rising)):
+        if number == _MOST_ORDERS:
+            break
+        kept = worlds
+        for term in order:
+            kept, _ = _raise(nested, kept, term.variable)
+        world = kept[0]
+        value = sum((_reached(nested, world, term) for term in goal.terms), Fraction(0))
+        if best is None or value > best[0]:
+            best = (value, world)
+    assert best is not None
+    return best[1]
+
+
+def _reached(nested: Nested, world: World, term: GoalTerm) -> Fraction:
+    return term_value(term, nested.range_of(world, term.variable)[0])
+
+
+def _share_out(nested: Nested, world: World, usable: tuple[int, ...]) -> tuple[int, ...]:
+    """Fill by shares: blocks within floor(share x (quota less all but the share pools)).
+
+    A floor above its share stays, and then later pools take what is left.
+    """
+    terms = nested.terms
+    shared = [pool for pool, _ in terms.fill_shares]
+    rests = []
+    for row in terms.rows:
+        mine = sum(
+            pool_bytes(usable[pool] + terms.pools[pool].reserved, row.pools[pool])
+            for pool in shared
+            if row.pools
+        )
+        rests.append(row.room - nested.used(row, world, usable) + mine)
+    for pool, share in terms.fill_shares:
+        cap = nested.blocks_in_rest(world, usable, pool)
+        for row, rest in zip(terms.rows, rests, strict=True):
+            if row.pools and row.pools[pool]:
+                budget = most_blocks(int(share * rest // 1), row.pools[pool])
+                cap = min(cap, budget - terms.pools[pool].reserved)
+        cap = cap // terms.pools[pool].multiple * terms.pools[pool].multiple
+        usable = (*usable[:pool], max(usable[pool], cap), *usable[pool + 1 :])
+    return usable
+
+
+def _most_kept(nested: Nested, world: World, usable: tuple[int, ...]) -> int:
+    """Most expert slots that can stay during prefill beside everything else."""
+    experts = nested.terms.experts
+    if experts is None:
+        return 0
+    rooms = []
+    for row in nested.terms.rows:
+        if row.lent and row.layers:
+            least = expert_bytes(least_kept(world.experts, experts), row.layers, experts)
+            rooms.append((row.room - nested.used(row, world, usable) + least, row.layers))
+    return bisect_largest(
+        lambda kept: all(expert_bytes(kept, layers, experts) <= room for room, layers in rooms),
+        least_kept(world.experts, experts),
+        world.experts,
+    )

@@ -1,0 +1,168 @@
+"""The integer vocabulary of a problem: what the arithmetic and the search see.
+
+Everything is plain integers (and exact fractions in goals), indexed by position: pools, caches,
+batches, fitted requests, chunks, choices. `solver.formulation` builds it from a problem.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+FULL, LIVE, PEAK, FLIGHT, STATE = range(5)
+"""Retention rules. FLIGHT is `window, keep in_flight` (reach W - 1) and `chunked` (reach chunk)."""
+
+PREFILL = -1
+"""As a cache's flight: the chosen chunk times the batches in flight."""
+
+
+class CacheRule(NamedTuple):
+    """How many blocks one cache needs."""
+
+    pool: int
+    kind: int
+    block_tokens: int = 1  # over all shards
+    groups: int = 1
+    extra_blocks: int = 0
+    reach: int = 0  # LIVE, PEAK: window; FLIGHT: window - 1 or chunk (tokens)
+    sink_blocks: int = 0
+    flight: int = 1  # tokens, or PREFILL
+    flight_per_batch: bool = False
+    state_blocks: int = 0
+    scratch: tuple[int, int] | None = None  # fraction of a slot: numerator, denominator
+    rewind: int = 0
+
+
+class PoolTerms(NamedTuple):
+    """One pool; counts are usable blocks unless they say otherwise."""
+
+    name: str
+    reserved: int
+    least: int  # min_blocks and the structural floor
+    most: int | None
+    multiple: int
+    use_num: int  # resume utilization as a fraction; 1/1 without headroom
+    use_den: int
+
+
+class FixedRequests(NamedTuple):
+    """Alike requests whose capacity and count are given."""
+
+    capacity: int
+    history: int
+    count: int
+
+
+class Fitted(NamedTuple):
+    """A request whose capacity (or count) is a variable."""
+
+    name: str
+    batch: int
+    is_count: bool
+    least: int  # tokens, or requests
+    most: int | None  # what was asked; None: bounded by the quota
+    flight: int  # capacity - history, constant
+    capacity: int  # of a count-fitted request
+    count: int  # of a capacity-fitted request
+
+
+class BatchTerms(NamedTuple):
+    """What must be servable at once."""
+
+    name: str
+    prefix_tokens: int
+    fixed: tuple[FixedRequests, ...]
+    fitted: tuple[int, ...]
+
+
+Buffers = tuple[tuple[int, int], ...]
+"""(block bytes, granule bytes) of every allocation of a pool on one rank."""
+
+
+class Row(NamedTuple):
+    """One budget: the bytes of a rank in a phase must not exceed the room."""
+
+    rank: int
+    phase: int
+    room: int  # quota less fixed consumers
+    pools: tuple[Buffers, ...]  # by pool; empty where the pool takes nothing
+    layers: int  # of expert slots
+    lent: bool  # experts count with the slots that stay during prefill
+    staging: tuple[int, ...]  # bytes by chunk index; empty without staging
+    options: tuple[tuple[int, ...], ...]  # bytes by choice and option
+    quota: int = 0  # for reports: room + fixed consumers
+
+
+class ExpertTerms(NamedTuple):
+    """Expert slots."""
+
+    least: int
+    most: int | None
+    sizes: tuple[tuple[int, int], ...]  # (slots, bytes of each), the last one open-ended
+    granule: int
+    keep: int
+    lend_num: int  # share that may be lent; 0/1 when nothing is
+    lend_den: int
+
+
+class Variable(NamedTuple):
+    """A variable by kind and position (of the pool, fitted request, choice or batch)."""
+
+    kind: str  # blocks, capacity, count, prefill, experts, choice, copies
+    index: int = 0
+
+
+Curve = tuple[tuple[Fraction, Fraction], ...]
+
+
+class GoalTerm(NamedTuple):
+    """weight x variable, or weight x curve(variable)."""
+
+    variable: Variable
+    weight: Fraction
+    curve: Curve | None
+
+
+class GoalTerms(NamedTuple):
+    """A goal: the sum of its terms is maximised."""
+
+    label: str
+    terms: tuple[GoalTerm, ...]
+
+    @property
+    def single(self) -> Variable | None:
+        """The variable of a plain goal: one term, positive weight, no curve."""
+        if len(self.terms) == 1 and self.terms[0].weight > 0 and self.terms[0].curve is None:
+            return self.terms[0].variable
+        return None
+
+
+class LinearTerms(NamedTuple):
+    """least <= sum(coefficient x variable) <= most, all integers after scaling.
+
+    A coefficient on Variable("option", choice) counts 1 where option `option` is chosen.
+    """
+
+    terms: tuple[tuple[int, Variable, int], ...]  # coefficient, variable, option (-1 if none)
+    least: int | None
+    most: int | None
+
+
+class Terms(NamedTuple):
+    """A whole problem in integers."""
+
+    pools: tuple[PoolTerms, ...]
+    caches: tuple[CacheRule, ...]
+    batches: tuple[BatchTerms, ...]
+    fitted: tuple[Fitted, ...]
+    chunks: tuple[int, ...]  # tokens, rising; (0,) without a prefill section
+    batches_in_flight: int
+    experts: ExpertTerms | None
+    choices: tuple[int, ...]  # number of options of each
+    rows: tuple[Row, ...]  # merged: equal left sides keep the smallest room
+    goals: tuple[GoalTerms, ...]  # the user's, then the default ones
+    constraints: tuple[LinearTerms, ...]
+    fill_batch: int | None
+    fill_pools: tuple[int, ...]
+    fill_shares: tuple[tuple[int, Fraction], ...]
+    every_row: tuple[Row, ...]  # not merged: one for each rank, phase and bound

@@ -1,0 +1,109 @@
+"""What a decided point is worth: values of variables, goals and constraints, exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.terms import Curve, GoalTerm, GoalTerms, LinearTerms, Terms, Variable
+
+
+class Point(NamedTuple):
+    """A value for every decision; by position."""
+
+    capacity: tuple[int, ...]  # tokens by fitted request
+    count: tuple[int, ...]
+    chunk: int  # index
+    options: tuple[int, ...]
+    experts: int
+    kept: int  # expert slots that stay during prefill
+    usable: tuple[int, ...]  # blocks by pool
+
+
+class Answer(NamedTuple):
+    """A point, the value and upper bound of every goal, and whether they are proven equal."""
+
+    point: Point
+    values: tuple[Fraction, ...]
+    bounds: tuple[Fraction | None, ...]
+    exact: bool
+
+
+def copies_held(terms: Terms, demand: Demand, point: Point, batch: int) -> int:
+    """min over pools of floor(usable x u / raw): whole copies of a batch that the blocks hold."""
+    raws = demand.raw(batch, point.chunk, point.capacity, point.count)
+    held = [
+        usable * pool.use_num // (raw * pool.use_den)
+        for raw, usable, pool in zip(raws, point.usable, terms.pools, strict=True)
+        if raw
+    ]
+    return min(held, default=0)
+
+
+def variable_value(terms: Terms, demand: Demand, point: Point, variable: Variable) -> int:
+    """Value of one variable; a choice is worth minus the index of its option."""
+    kind, index = variable
+    if kind == "blocks":
+        return point.usable[index]
+    if kind == "capacity":
+        return point.capacity[index]
+    if kind == "count":
+        return point.count[index]
+    if kind == "prefill":
+        return terms.chunks[point.chunk]
+    if kind == "experts":
+        return point.experts
+    if kind == "choice":
+        return -point.options[index]
+    return copies_held(terms, demand, point, index)
+
+
+def curve_at(curve: Curve, at: int) -> Fraction:
+    """Exact worth on a piecewise-linear curve, constant beyond its ends."""
+    if at <= curve[0][0]:
+        return curve[0][1]
+    for (x0, y0), (x1, y1) in pairwise(curve):
+        if at <= x1:
+            return y0 + (y1 - y0) * (at - x0) / (x1 - x0)
+    return curve[-1][1]
+
+
+def rises(term: GoalTerm) -> bool:
+    """Whether more of the variable is never worth less."""
+    if term.curve is None:
+        return term.weight >= 0
+    steps = (right[1] - left[1] for left, right in pairwise(term.curve))
+    return all(step * term.weight >= 0 for step in steps)
+
+
+def term_value(term: GoalTerm, at: int) -> Fraction:
+    """weight x value, or weight x curve(value)."""
+    return term.weight * (at if term.curve is None else curve_at(term.curve, at))
+
+
+def goal_value(terms: Terms, demand: Demand, point: Point, goal: GoalTerms) -> Fraction:
+    """Exact value of a goal at a point."""
+    total = Fraction(0)
+    for term in goal.terms:
+        total += term_value(term, variable_value(terms, demand, point, term.variable))
+    return total
+
+
+def constraint_value(terms: Terms, demand: Demand, point: Point, constraint: LinearTerms) -> int:
+    """Left side of a linear constraint at a point."""
+    total = 0
+    for coefficient, variable, option in constraint.terms:
+        if option >= 0:
+            total += coefficient * (point.options[variable.index] == option)
+        else:
+            total += coefficient * variable_value(terms, demand, point, variable)
+    return total
+
+
+def holds(constraint: LinearTerms, value: int) -> bool:
+    """Whether a left side lies within its bounds."""
+    return (constraint.least is None or value >= constraint.least) and (
+        constraint.most is None or value <= constraint.most
+    )

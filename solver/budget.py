@@ -1,0 +1,162 @@
+"""Budgets as rows: for each rank and phase, what lives there and the room it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvplan.kernels.terms import Buffers, Row
+from kvplan.models import Problem
+from kvplan.models.base import ByStage
+from kvplan.models.elastic import Consumer, Option
+from kvplan.models.ranks import Rank
+
+GIB = 2**30
+_LEAST_AUTO_GRANULE = 2 * 2**20
+
+
+def auto_granule(quota_bytes: int) -> int:
+    """2 MiB << min(4, max(0, floor(log2(quota / 1 GiB)))) (TensorRT-LLM V2).
+
+    By integer arithmetic: 2 MiB below 2 GiB, then 4, 8, 16, and 32 MiB from 16 GiB on.
+    """
+    doublings = max(0, quota_bytes // GIB).bit_length() - 1
+    return _LEAST_AUTO_GRANULE << min(4, max(0, doublings))
+
+
+def rank_granule(rank: Rank, granules: Mapping[str, int]) -> int:
+    """The "auto" granule of a rank: held from an earlier plan, or from its quota."""
+    return granules.get(rank.name) or auto_granule(rank.quota_bytes)
+
+
+def at_rank(value: ByStage, rank: Rank) -> int:
+    """Bytes on a rank of a figure by stage or by rank name; the rank's own name wins."""
+    if isinstance(value, int):
+        return value
+    return value.get(rank.name, value.get(str(rank.stage), 0))
+
+
+def at_stage(value: ByStage, stage: int) -> int:
+    """Bytes on a stage of a figure by stage."""
+    return value if isinstance(value, int) else value[str(stage)]
+
+
+def lives_in(consumer: Consumer | Option, phase: str) -> bool:
+    """Whether a consumer or option takes its bytes in a phase."""
+    return consumer.phases is None or phase in consumer.phases
+
+
+class Layout(NamedTuple):
+    """What a rank's rows have in common."""
+
+    pools: tuple[Buffers, ...]
+    layers: int
+    staging: tuple[int, ...]
+
+
+def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ...]:
+    """(block bytes, granule) of every buffer that takes bytes on a rank, by pool."""
+    return tuple(
+        tuple(
+            (size, granule if buffer.granule == "auto" else buffer.granule)
+            for buffer in pool.layout
+            if (size := at_stage(buffer.bytes, rank.stage))
+        )
+        for pool in problem.pools
+    )
+
+
+def staging_bytes(problem: Problem, stage: int) -> tuple[int, ...]:
+    """Staging by chunk on a stage: entries add up, of a group only the largest counts."""
+    if problem.prefill is None:
+        return ()
+    entries = [s for s in problem.prefill.staging if s.stage is None or s.stage == stage]
+    if not entries:
+        return ()
+    totals = []
+    for chunk in problem.prefill.candidates:
+        groups: dict[str, int] = {}
+        total = 0
+        for entry in entries:
+            if entry.group is None:
+                total += entry.bytes_of(chunk)
+            else:
+                groups[entry.group] = max(groups.get(entry.group, 0), entry.bytes_of(chunk))
+        totals.append(total + sum(groups.values()))
+    return tuple(totals)
+
+
+def build_rows(problem: Problem, granules: Mapping[str, int]) -> tuple[Row, ...]:
+    """One row for each rank, phase and bound, ranks and phases in order."""
+    staging = {stage: staging_bytes(problem, stage) for stage in problem.stages}
+    layers = {
+        stage: at_stage(problem.experts.layers, stage) if problem.experts else 0
+        for stage in problem.stages
+    }
+    layouts: dict[tuple[int, int], Layout] = {}
+    rows: list[Row] = []
+    phases = problem.phases
+    for index, rank in enumerate(problem.ranks):
+        granule = rank_granule(rank, granules)
+        key = (rank.stage, granule)
+        if key not in layouts:
+            pools = pool_layout(problem, rank, granule)
+            layouts[key] = Layout(pools, layers[rank.stage], staging[rank.stage])
+        rows += [_row(problem, index, phase, layouts[key]) for phase in phases]
+        rows += _headroom_rows(problem, index, layouts[key])
+    return tuple(rows)
+
+
+def _row(problem: Problem, index: int, phase: str, layout: Layout) -> Row:
+    """What lives on a rank in a phase: pools and experts but in load, staging in prefill."""
+    rank = problem.ranks[index]
+    quota = rank.quota_bytes
+    fixed = sum(at_rank(c.bytes, rank) for c in problem.consumers if lives_in(c, phase))
+    loaded = phase != "load"
+    return Row(
+        rank=index,
+        phase=phase,
+        room=quota - fixed,
+        pools=layout.pools if loaded else (),
+        layers=layout.layers if loaded else 0,
+        lent=phase == "prefill" and problem.experts is not None and problem.experts.lend is not None,
+        staging=layout.staging if phase == "prefill" else (),
+        options=tuple(
+            tuple(at_rank(o.bytes, rank) if lives_in(o, phase) else 0 for o in choice.options)
+            for choice in problem.choices
+        ),
+        quota=quota,
+    )
+
+
+def _headroom_rows(problem: Problem, index: int, layout: Layout) -> list[Row]:
+    """Further rows of a rank whose prefill headroom is its modelled staging.
+
+    The staging then fills the headroom: it is charged once against the physical share, in every
+    phase (what ROCm/ATOM PR #1495 reserves as a fixed fraction).
+    """
+    memory = problem.ranks[index].memory
+    if memory is None or memory.prefill_headroom != "from_staging" or not layout.staging:
+        return []
+    physical = memory.physical_share
+    if physical is None:
+        return []
+    rows = (_row(problem, index, phase, layout) for phase in problem.phases)
+    return [
+        row._replace(
+            room=row.room - row.quota + physical, quota=physical, staging=layout.staging
+        )
+        for row in rows
+        if row.phase != "prefill"
+    ]
+
+
+def merge_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Rows with equal left sides merged to the smallest room, so the tightest rank rules."""
+    tightest: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        key = (row.pools, row.layers, row.lent, row.staging, row.options)
+        known = tightest.get(key)
+        if known is None or row.room < known.room:
+            tightest[key] = row
+    return tuple(tightest.values())

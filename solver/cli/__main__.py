@@ -1,0 +1,5 @@
+"""python -m kvplan.solver.cli"""
+
+from kvplan.solver.cli.run import main
+
+main()

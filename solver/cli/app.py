@@ -1,0 +1,61 @@
+"""The commands and the help of `kvplan`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvplan.solver.cli.demo import demo
+from kvplan.solver.cli.schema import schema
+from kvplan.solver.cli.solve import solve
+from kvplan.solver.cli.verify import verify
+
+_HELP = """Size the memory pools of an LLM server: one proven plan for all ranks.
+
+A problem file (YAML or JSON) says what an engine knows when it starts; the plan says how many
+blocks, which prefill chunk, how many expert slots and which requests fit.
+"""
+_EPILOG = """\b
+Exit codes:
+  0    a plan; verify: every rule holds
+  1    infeasible (0 with --advise); verify: a rule is violated
+  2    bad input, one line per fault on standard error
+  3    kvplan itself failed (an engine, or the output could not be written)
+  130  interrupted
+
+Example: kvplan demo
+"""
+
+app = typer.Typer(
+    name="kvplan",
+    help=_HELP,
+    epilog=_EPILOG,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog="Example: kvplan solve server.yaml --set 'ranks.*.quota=60GiB'")(solve)
+app.command(epilog="Example: kvplan solve server.yaml --json | kvplan verify server.yaml -")(verify)
+app.command(epilog="Example: kvplan schema > kvplan.schema.json")(schema)
+app.command(epilog="Example: kvplan demo")(demo)
+
+
+@app.callback(invoke_without_command=True)
+def kvplan(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> int:
+    """Print the version, or the help where no command was named."""
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"kvplan {version_of('kvplan')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+    return 0

@@ -1,0 +1,58 @@
+"""Arguments and options that several commands share, and how they are read."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, cast
+
+import typer
+
+Engine = Literal["cp-sat", "auto", "bisect"]
+ENGINES: tuple[Engine, ...] = ("cp-sat", "auto", "bisect")
+
+ProblemFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="Problem in YAML or JSON; - is standard input.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change one field before solving, such as ranks.0.quota=10GiB or "
+        "batches.one.requests.long.capacity=4096 (* is every item). Repeatable.",
+    ),
+]
+
+
+def engine_of(text: str) -> Engine:
+    """Read --engine.
+
+    Raises
+    ------
+    InvalidProblem : not one of the engines.
+    """
+    if text not in ENGINES:
+        from kvplan.models import InvalidProblem
+
+        raise InvalidProblem.at("--engine", "cp-sat, auto or bisect", repr(text))
+    return cast(Engine, text)
+
+
+def deadline_of(text: str | None) -> float | None:
+    """Read --deadline, in seconds.
+
+    Raises
+    ------
+    InvalidProblem : not a number, negative, or not finite.
+    """
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        from kvplan.models import InvalidProblem
+
+        raise InvalidProblem.at("--deadline", "seconds of at least 0", repr(text))
+    return seconds

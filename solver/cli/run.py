@@ -1,0 +1,80 @@
+"""From arguments to an exit code: every error that kvplan knows ends as lines, not a traceback."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from kvplan.solver.cli.app import app
+
+PLANNED, FOUND, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+_USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer exports the subclass only
+
+
+def main() -> NoReturn:
+    """Run the command line of this process."""
+    _prepare_streams()
+    sys.exit(run(sys.argv[1:]))
+
+
+def _prepare_streams() -> None:
+    """Let a closed pipe end the process as it ends any filter, and let any name be printed."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the parent
+            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115 - lives as long as we do
+        elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code.
+
+    0 a plan (or nothing to object to), 1 infeasible or a violated plan, 2 bad input, 3 kvplan
+    itself failed, 130 interrupted.
+    """
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(list(arguments), prog_name="kvplan", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except Exception as error:
+        return _report(error)
+    return int(code or 0)
+
+
+def _report(error: Exception) -> int:
+    """Print an error that kvplan knows and return its exit code; raise any other."""
+    from kvplan.models.errors import InvalidProblem, KvplanError
+
+    if isinstance(error, InvalidProblem):
+        return _say(*map(str, error.faults), code=BAD_INPUT)
+    if isinstance(error, _USAGE_ERROR):
+        return _say(f"kvplan: {_usage(error)}", code=BAD_INPUT)
+    if isinstance(error, KvplanError):
+        return _say(f"kvplan: {type(error).__name__}: {error}", code=FAILED)
+    if isinstance(error, OSError):
+        return _say(f"kvplan: {error.strerror or error}", code=FAILED)
+    raise error
+
+
+def _usage(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "kvplan"
+    return f"{error.format_message()} (see {path} --help)"  # type: ignore[attr-defined]
+
+
+def _say(*messages: str, code: int) -> int:
+    """Print each message to standard error, on one line each."""
+    for message in messages:
+        print(" ".join(message.split()), file=sys.stderr)
+    return code

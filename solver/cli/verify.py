@@ -1,0 +1,58 @@
+"""kvplan verify: the oracle replays a plan and lists every rule that it breaks."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kvplan.solver.cli.options import Overrides, ProblemFile
+
+if TYPE_CHECKING:
+    from kvplan.models import Plan
+
+PlanFile = Annotated[
+    str, typer.Argument(metavar="PLAN", help="What solve --json printed; - is standard input.")
+]
+
+
+def verify(file: ProblemFile, plan_file: PlanFile, overrides: Overrides = None) -> int:
+    """Replay a plan block by block against its problem and list every violated rule."""
+    from kvplan.models import InvalidProblem, Problem
+
+    if file == plan_file == "-":
+        raise InvalidProblem.at("PLAN", "a file where FILE is standard input", "- for both")
+    problem = Problem.load(file, tuple(overrides or ()))
+    plan = load_plan(plan_file)
+
+    from kvplan.solver import oracle
+
+    violations = [" ".join(str(violation).split()) for violation in oracle.check(problem, plan)]
+    found = f"{len(violations)} violated" if violations else "every rule holds"
+    sys.stdout.write("\n".join([*violations, found]) + "\n")
+    return 1 if violations else 0
+
+
+def load_plan(source: str) -> Plan:
+    """Read a plan.
+
+    Raises
+    ------
+    InvalidProblem : not a file, no text, or no plan; paths begin with the file's name.
+    """
+    from pydantic import ValidationError
+
+    from kvplan.models import InvalidProblem, Plan
+    from kvplan.models.faults import faults_of
+    from kvplan.models.loader import load_data
+
+    data = load_data(source)
+    try:
+        return Plan.model_validate(data)
+    except ValidationError as error:
+        name = "standard input" if source == "-" else source
+        faults = faults_of(error, Plan)
+        raise InvalidProblem(
+            fault._replace(path=f"{name}: {fault.path}" if fault.path else name) for fault in faults
+        ) from None

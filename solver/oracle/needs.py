@@ -1,0 +1,147 @@
+"""Blocks that the pools need: requests in batches, batches against each other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from kvplan.models.demands import Batch, Request
+from kvplan.models.pools import Cache, Pool
+from kvplan.models.problem import Problem
+from kvplan.solver.oracle.blocks import (
+    completed,
+    flight_blocks,
+    footprint,
+    touched,
+    worst_window,
+)
+
+
+class Load(NamedTuple):
+    """`count` alike requests of some size, in tokens."""
+
+    capacity: int
+    history: int
+    count: int
+
+
+def asked(request: Request) -> Load:
+    """What a request asks for; an open count as 1."""
+    return Load(
+        request.capacity, request.history_tokens, 1 if request.count is None else request.count
+    )
+
+
+def flight_tokens(problem: Problem, cache: Cache, chunk: int | None) -> int:
+    """Tokens in flight that a cache counts on."""
+    if cache.in_flight == "prefill":
+        batches = problem.prefill.batches_in_flight if problem.prefill else 1
+        return (chunk or 0) * batches
+    return cache.in_flight or 1
+
+
+def cache_blocks(
+    problem: Problem, cache: Cache, prefix: int, loads: Iterable[Load], chunk: int | None
+) -> int:
+    """Blocks of one cache for one batch: own blocks, the shared prefix, a shared flight."""
+    block_tokens = problem.block_tokens(cache)
+    flight = flight_tokens(problem, cache, chunk)
+    # Equal requests hold equal blocks: one simulation for all of them.
+    alike: Counter[tuple[int, int]] = Counter()
+    for load in loads:
+        alike[load.capacity, load.history] += load.count
+    if cache.kind == "state":
+        each = footprint(cache, block_tokens, 0, 0, flight, prefix).own
+        return cache.groups * each * sum(alike.values())
+    blocks, dead = 0, []
+    for (capacity, history), count in alike.items():
+        if capacity > 0 and count > 0:
+            held = footprint(cache, block_tokens, capacity, history, flight, prefix)
+            blocks += held.own * count
+            dead.append(held.dead)
+    if dead:
+        blocks += prefix_blocks(completed(prefix, block_tokens), dead)
+        blocks += flight_blocks(cache, block_tokens, flight)
+    return cache.groups * blocks
+
+
+def prefix_blocks(blocks: int, dead: Sequence[range]) -> int:
+    """Blocks of a shared prefix that a request still needs: all but those dead for everyone."""
+    first, last = max(gone.start for gone in dead), min(gone.stop for gone in dead)
+    return blocks - max(0, min(last, blocks) - first)
+
+
+def raw_needs(
+    problem: Problem, batch: Batch, loads: Sequence[Load], chunk: int | None
+) -> dict[str, int]:
+    """Blocks by pool that one batch holds, before any headroom."""
+    raw = {pool.name: 0 for pool in problem.pools}
+    for cache in problem.caches:
+        needed = cache_blocks(problem, cache, batch.shared_prefix, loads, chunk)
+        raw[problem.pool_of(cache)] += needed
+    return raw
+
+
+def structural_floors(problem: Problem) -> dict[str, int]:
+    """Blocks by pool without which some request could never run, where a window is kept live.
+
+    A live window needs the blocks of its worst instant, a full cache as many as the widest of the
+    windows, a state its blocks, anything else one block; each for every group.
+    """
+    floors = {pool.name: 0 for pool in problem.pools}
+    live = [cache for cache in problem.caches if cache.retention == "live"]
+    if not live:
+        return floors
+    worst = {cache.name: worst_window(cache, problem.block_tokens(cache)) for cache in live}
+    for cache in problem.caches:
+        least = {"live": worst.get(cache.name, 0), "full": max(worst.values())}
+        least["state"] = cache.blocks or 1
+        floors[problem.pool_of(cache)] += cache.groups * least.get(cache.retention, 1)
+    return floors
+
+
+def headroom(problem: Problem, pool: Pool) -> Fraction:
+    """Share of a pool that may be in use when a request is admitted."""
+    return problem.resume_utilization if pool.resume_headroom else Fraction(1)
+
+
+def smallest_legal(
+    pool: Pool, raw: Iterable[int], structural: int, utilization: Fraction
+) -> int:
+    """Fewest usable blocks that serve every batch and obey min_blocks and multiple_of."""
+    needed = max(raw, default=0)
+    up, down = utilization.denominator, utilization.numerator
+
+    def legal(usable: int) -> bool:
+        # Neither rule can break again as the pool grows, so the first that obeys is found by halves.
+        return usable * down >= needed * up and usable >= max(structural, pool.min_blocks)
+
+    end = pool.multiple_of
+    while not legal(end):
+        end *= 2
+    multiples = range(0, end + 1, pool.multiple_of)
+    return multiples[bisect_left(multiples, True, key=legal)]
+
+
+def copies_held(raw: dict[str, int], in_use: dict[str, int]) -> int | None:
+    """Whole copies of a batch in the blocks that may be in use; None when it needs none."""
+    whole = [completed(in_use[name], blocks) for name, blocks in raw.items() if blocks > 0]
+    return min(whole, default=None)
+
+
+__all__ = [
+    "Load",
+    "asked",
+    "cache_blocks",
+    "copies_held",
+    "flight_tokens",
+    "headroom",
+    "prefix_blocks",
+    "raw_needs",
+    "smallest_legal",
+    "structural_floors",
+    "touched",
+]

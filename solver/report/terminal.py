@@ -1,0 +1,129 @@
+"""For a terminal: the same tables in colour, with a bar drawn against the quota."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as Grid
+from rich.text import Text
+
+from kvplan.models.units import exact_bytes, human_bytes
+from kvplan.solver.report.document import Column, Document, Lines, Row, State, Table
+
+_STYLES: dict[State, str] = {
+    "plain": "",
+    "good": "bold green",
+    "warning": "yellow",
+    "bad": "bold red",
+    "total": "bold",
+}
+_BARS: dict[State, str] = {**_STYLES, "plain": "cyan", "total": "blue"}
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_LEAST_BAR, _MOST_BAR = 10, 40
+_COLUMN_GAP = 3
+_UNBOUNDED = 100_000
+
+
+class Form(NamedTuple):
+    """How much of a table is shown, and how wide its bars are (0: none)."""
+
+    all_columns: bool
+    exact: bool
+    bar: int = 0
+
+
+_FORMS = (Form(True, True), Form(False, True), Form(False, False))
+
+
+def print_document(document: Document, console: Console) -> None:
+    """Print a document to a terminal of any width.
+
+    Tables with bars share one form, the fullest that leaves room for bars; others have their own.
+    """
+    tables = [block.without_empty_columns() for block in document if isinstance(block, Table)]
+    barred = _form([table for table in tables if _has_bars(table)], console, bars=True)
+    for block in document:
+        if isinstance(block, Lines):
+            _print_lines(block, console)
+        elif block.rows:
+            table = block.without_empty_columns()
+            form = barred if _has_bars(table) else _form([table], console, bars=False)
+            console.print(Text(table.title, style="bold"))
+            console.print(_grid(table, form, ascii_only=console.options.ascii_only))
+            console.print()
+
+
+def _print_lines(lines: Lines, console: Console) -> None:
+    for text in lines.texts:
+        console.print(Text(text, style=_STYLES[lines.state]))
+    if lines.texts:
+        console.print()
+
+
+def _has_bars(table: Table) -> bool:
+    return any(row.filled is not None for row in table.rows)
+
+
+def _form(tables: Sequence[Table], console: Console, *, bars: bool) -> Form:
+    """The fullest form in which the widest of the tables fits; else the smallest."""
+    least = _LEAST_BAR + _COLUMN_GAP if bars else 0
+    for form in _FORMS:
+        widest = max((_natural_width(table, form, console) for table in tables), default=0)
+        room = console.width - widest
+        if room >= least:
+            return form._replace(bar=min(room - _COLUMN_GAP, _MOST_BAR) if bars else 0)
+    return _FORMS[-1]
+
+
+def _natural_width(table: Table, form: Form, console: Console) -> int:
+    """Columns that a table takes when nothing is folded, whatever the screen has."""
+    unbounded = console.options.update(max_width=_UNBOUNDED)
+    return Measurement.get(console, unbounded, _grid(table, form, ascii_only=True)).maximum
+
+
+def _grid(table: Table, form: Form, *, ascii_only: bool) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    kept = [i for i, column in enumerate(table.columns) if column.narrow or form.all_columns]
+    for index in kept:
+        _add_column(grid, table.columns[index])
+    if form.bar:
+        grid.add_column("", no_wrap=True)
+    for section in table.sections:
+        for row in section:
+            cells = [_cell(row.cells[index], exact=form.exact) for index in kept]
+            bars = [_bar(row, form.bar, ascii_only=ascii_only)] if form.bar else []
+            grid.add_row(*cells, *bars, style=_STYLES[row.state])
+        grid.add_section()
+    return grid
+
+
+def _add_column(grid: Grid, column: Column) -> None:
+    if column.kind == "text":
+        grid.add_column(Text(column.title), overflow="fold")
+    else:
+        grid.add_column(Text(column.title), justify="right", overflow="fold", no_wrap=True)
+
+
+def _cell(cell: str | int | None, *, exact: bool) -> Text:
+    if isinstance(cell, int):
+        return Text(exact_bytes(cell) if exact else human_bytes(cell))
+    return Text(cell or "")
+
+
+def _bar(row: Row, width: int, *, ascii_only: bool) -> Text:
+    """Draw a share of the quota, to an eighth of a character, rounded down but never to nothing."""
+    if row.filled is None:
+        return Text("")
+    eighths = int(row.filled * width * 8)
+    if row.filled > Fraction(0):
+        eighths = max(eighths, 1)
+    full, part = divmod(eighths, 8)
+    if ascii_only:
+        return Text(("#" * full).ljust(width, "."), style=_BARS[row.state])
+    text = _EIGHTHS[8] * full + (_EIGHTHS[part] if part else "")
+    return Text(text.ljust(width, "·"), style=_BARS[row.state])
