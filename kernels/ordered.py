@@ -43,6 +43,17 @@ def solve(nested: Nested) -> Answer | None:
     return finish(nested, worlds[0], bounds, exact)
 
 
+def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -> Answer:
+    """Fill and finish a world in which every goal before fill is decided."""
+    worlds = [world]
+    bounds = list(decided)
+    for goal in nested.terms.goals[nested.terms.fill_from :]:
+        assert goal.single is not None
+        worlds, bound = _raise(nested, worlds, goal.single)
+        bounds.append(bound)
+    return finish(nested, worlds[0], bounds, exact=True)
+
+
 def finish(
     nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool
 ) -> Answer:

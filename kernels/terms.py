@@ -160,9 +160,20 @@ class Terms(NamedTuple):
     experts: ExpertTerms | None
     choices: tuple[int, ...]  # number of options of each
     rows: tuple[Row, ...]  # merged: equal left sides keep the smallest room
-    goals: tuple[GoalTerms, ...]  # the user's, then the default ones
+    goals: tuple[GoalTerms, ...]  # the user's, the default ones, then fill
+    fill_from: int  # first goal of fill
     constraints: tuple[LinearTerms, ...]
     fill_batch: int | None
     fill_pools: tuple[int, ...]
     fill_shares: tuple[tuple[int, Fraction], ...]
     every_row: tuple[Row, ...]  # not merged: one for each rank, phase and bound
+
+    @property
+    def blocks_are_coupled(self) -> bool:
+        """Whether a linear constraint or a weighted goal ties blocks to something else.
+
+        If not, fill is arithmetic once everything else is decided.
+        """
+        tied = [variable for c in self.constraints for _, variable, _ in c.terms]
+        tied += [term.variable for goal in self.goals if not goal.single for term in goal.terms]
+        return any(variable.kind in ("blocks", "copies") for variable in tied)

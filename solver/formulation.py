@@ -68,7 +68,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     caches = tuple(_cache_rule(problem, cache) for cache in problem.caches)
     fitted, fitted_at = _fitted(problem, names)
     variables = _variables(problem, fitted)
-    goals = _goals(problem, variables, fitted)
+    goals, fill_from = _goals(problem, variables, fitted)
     every_row = build_rows(problem, {} if held is None else held.granules)
     terms = Terms(
         pools=_pools(problem, {} if held is None else held.floors),
@@ -81,6 +81,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         choices=tuple(len(choice.options) for choice in problem.choices),
         rows=merge_rows(every_row),
         goals=goals,
+        fill_from=fill_from,
         constraints=tuple(_linear(c, variables) for c in problem.constraints),
         fill_batch=_batch_index(problem, problem.fill.batch if problem.fill else None),
         fill_pools=_fill_pools(problem),
@@ -278,8 +279,8 @@ def _variables(problem: Problem, fitted: tuple[Fitted, ...]) -> dict[str, tuple[
 
 def _goals(
     problem: Problem, variables: dict[str, tuple[Variable, int]], fitted: tuple[Fitted, ...]
-) -> tuple[GoalTerms, ...]:
-    """The user's goals, the default ones, then fill."""
+) -> tuple[tuple[GoalTerms, ...], int]:
+    """The user's goals, the default ones, then fill; and where fill begins."""
 
     def terms(goal: Goal) -> GoalTerms:
         return GoalTerms(
@@ -292,11 +293,16 @@ def _goals(
 
     written = tuple(map(terms, problem.goals))
     done = {goal.single for goal in written}
-    further = [label for label in _default_goals(problem, fitted) if variables[label][0] not in done]
-    return written + tuple(
-        GoalTerms(label, (GoalTerm(variables[label][0], Fraction(1), None),))
-        for label in dict.fromkeys(further)
-    )
+
+    def further(labels: Iterable[str]) -> tuple[GoalTerms, ...]:
+        return tuple(
+            GoalTerms(label, (GoalTerm(variables[label][0], Fraction(1), None),))
+            for label in labels
+            if variables[label][0] not in done
+        )
+
+    decided = written + further(_default_goals(problem, fitted))
+    return decided + further(_fill_goals(problem)), len(decided)
 
 
 def _default_goals(problem: Problem, fitted: tuple[Fitted, ...]) -> Iterable[str]:
@@ -308,6 +314,9 @@ def _default_goals(problem: Problem, fitted: tuple[Fitted, ...]) -> Iterable[str
         yield "prefill"
     if problem.experts is not None:
         yield "experts"
+
+
+def _fill_goals(problem: Problem) -> Iterable[str]:
     if problem.fill is not None and problem.fill.batch is not None:
         yield f"copies:{problem.fill.batch}"
     for index in _fill_pools(problem):

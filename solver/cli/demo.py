@@ -15,7 +15,7 @@ Try next:
 
 
 def demo() -> int:
-    """Solve a real 16 GB card, and show its problem file, the plan and what to try next."""
+    """Solve a real case that ships with kvplan."""
     resource = files("kvplan.solver.data") / "demo.yaml"
     text = resource.read_text(encoding="utf-8")
 

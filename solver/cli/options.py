@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import typer
 
@@ -35,7 +35,7 @@ def engine_of(text: str) -> Engine:
         from kvplan.models import InvalidProblem
 
         raise InvalidProblem.at("--engine", "cp-sat, auto or bisect", repr(text))
-    return cast(Engine, text)
+    return text
 
 
 def deadline_of(text: str | None) -> float | None:

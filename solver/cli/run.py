@@ -59,9 +59,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, InvalidProblem):
         return _say(*map(str, error.faults), code=BAD_INPUT)
     if isinstance(error, _USAGE_ERROR):
-        return _say(f"kvplan: {_usage(error)}", code=BAD_INPUT)
+        return _say(f"kvplan: {' '.join(_usage(error).split())}", code=BAD_INPUT)
     if isinstance(error, KvplanError):
-        return _say(f"kvplan: {type(error).__name__}: {error}", code=FAILED)
+        return _say(f"kvplan: {type(error).__name__}: {' '.join(str(error).split())}", code=FAILED)
     if isinstance(error, OSError):
         return _say(f"kvplan: {error.strerror or error}", code=FAILED)
     raise error
@@ -74,7 +74,6 @@ def _usage(error: BaseException) -> str:
 
 
 def _say(*messages: str, code: int) -> int:
-    """Print each message to standard error, on one line each."""
     for message in messages:
-        print(" ".join(message.split()), file=sys.stderr)
+        print(message, file=sys.stderr)
     return code

@@ -18,7 +18,7 @@ PlanFile = Annotated[
 
 
 def verify(file: ProblemFile, plan_file: PlanFile, overrides: Overrides = None) -> int:
-    """Replay a plan block by block against its problem and list every violated rule."""
+    """Replay a plan against its problem; list violated rules."""
     from kvplan.models import InvalidProblem, Problem
 
     if file == plan_file == "-":
@@ -26,9 +26,10 @@ def verify(file: ProblemFile, plan_file: PlanFile, overrides: Overrides = None) 
     problem = Problem.load(file, tuple(overrides or ()))
     plan = load_plan(plan_file)
 
-    from kvplan.solver import oracle
+    from kvplan.models.messages import one_line
+    from kvplan.solver.oracle import check
 
-    violations = [" ".join(str(violation).split()) for violation in oracle.check(problem, plan)]
+    violations = [one_line(str(violation)) for violation in check(problem, plan)]
     found = f"{len(violations)} violated" if violations else "every rule holds"
     sys.stdout.write("\n".join([*violations, found]) + "\n")
     return 1 if violations else 0

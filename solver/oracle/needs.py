@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -15,7 +15,6 @@ from kvplan.solver.oracle.blocks import (
     completed,
     flight_blocks,
     footprint,
-    touched,
     worst_window,
 )
 
@@ -119,29 +118,24 @@ def smallest_legal(
         # Neither rule can break again as the pool grows, so the first that obeys is found by halves.
         return usable * down >= needed * up and usable >= max(structural, pool.min_blocks)
 
-    end = pool.multiple_of
-    while not legal(end):
-        end *= 2
-    multiples = range(0, end + 1, pool.multiple_of)
-    return multiples[bisect_left(multiples, True, key=legal)]
+    below, enough = -1, 1  # in steps of multiple_of: `below` is illegal, `enough` is legal
+    while not legal(enough * pool.multiple_of):
+        below, enough = enough, 2 * enough
+    while enough - below > 1:
+        middle = (below + enough) // 2
+        if legal(middle * pool.multiple_of):
+            enough = middle
+        else:
+            below = middle
+    return enough * pool.multiple_of
+
+
+def blocks_in_use(usable: int, utilization: Fraction) -> int:
+    """Whole blocks that may be in use when a request is admitted."""
+    return math.floor(usable * utilization)
 
 
 def copies_held(raw: dict[str, int], in_use: dict[str, int]) -> int | None:
     """Whole copies of a batch in the blocks that may be in use; None when it needs none."""
-    whole = [completed(in_use[name], blocks) for name, blocks in raw.items() if blocks > 0]
+    whole = [in_use[name] // blocks for name, blocks in raw.items() if blocks > 0]
     return min(whole, default=None)
-
-
-__all__ = [
-    "Load",
-    "asked",
-    "cache_blocks",
-    "copies_held",
-    "flight_tokens",
-    "headroom",
-    "prefix_blocks",
-    "raw_needs",
-    "smallest_legal",
-    "structural_floors",
-    "touched",
-]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.models.units import exact_bytes
 from kvplan.solver.report.document import Column, Lines, Row, State, Table
-from kvplan.solver.report.wording import one_line, rank_runs, share
+from kvplan.solver.report.wording import rank_runs, share
 
 MOST_TABLES = 8
 _BOUNDS = {
@@ -19,11 +19,11 @@ _BOUNDS = {
 }
 _COLUMNS = (
     Column("consumer"),
-    Column("phases", narrow=False),
+    Column("phases", level=2),
     Column("bytes", "bytes"),
     Column("of quota", "number"),
-    Column("source", narrow=False),
-    Column("note", narrow=False),
+    Column("source", level=1),
+    Column("note", level=2),
 )
 
 
@@ -77,8 +77,8 @@ def budgets(
 def _overview(groups: Iterable[Group]) -> Table:
     columns = (
         Column("rank"),
-        Column("count", "number", narrow=False),
-        Column("quota", "bytes", narrow=False),
+        Column("count", "number", level=2),
+        Column("quota", "bytes", level=2),
         Column("slack", "bytes"),
         Column(""),
     )
@@ -109,21 +109,22 @@ def _budget(group: Group, binding: Collection[tuple[str, str]]) -> Table:
     mark = _mark(group)
     title = f"budget of {group.label}{alike}{': ' if mark else ''}{mark}"
     occupants = tuple(_occupant(line, rank) for line in rank.ledger if line.phases)
-    terms = tuple(_term(line) for line in rank.ledger if not line.phases)
+    derived = rank.bound != "declared"  # a declared quota is its own and only term
+    terms = tuple(_term(line) for line in rank.ledger if derived and not line.phases)
     phases = tuple(_phase(phase, group, binding) for phase in rank.phases)
     return Table(title, _COLUMNS, (occupants, phases, (*terms, *_totals(rank))))
 
 
 def _occupant(line: LedgerLine, rank: RankPlan) -> Row:
     everywhere = set(line.phases) >= set(rank.phases)
-    phases = "all" if everywhere else " ".join(map(one_line, line.phases))
+    phases = "all" if everywhere else " ".join(line.phases)
     part = share(line.bytes, rank.quota)
-    cells = (one_line(line.consumer), phases, line.bytes, part, line.source, one_line(line.note))
+    cells = (line.consumer, phases, line.bytes, part, line.source, line.note)
     return Row(cells, _filled(line.bytes, rank.quota))
 
 
 def _term(line: LedgerLine) -> Row:
-    cells = (one_line(line.consumer), "quota", line.bytes, None, line.source, one_line(line.note))
+    cells = (line.consumer, "quota", line.bytes, None, line.source, line.note)
     return Row(cells)
 
 
@@ -131,7 +132,7 @@ def _phase(phase: str, group: Group, binding: Collection[tuple[str, str]]) -> Ro
     rank, names = group.rank, group.names
     used = rank.phases[phase]
     note, state = _verdict(used - rank.quota, any((name, phase) in binding for name in names))
-    cells = (f"used in {one_line(phase)}", None, used, share(used, rank.quota), None, note)
+    cells = (f"used in {phase}", None, used, share(used, rank.quota), None, note)
     return Row(cells, _filled(used, rank.quota), state)
 
 

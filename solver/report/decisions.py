@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.models import Plan, Problem
 from kvplan.models.plan import RequestPlan
 from kvplan.solver.report.document import Column, Lines, Row, Table
-from kvplan.solver.report.wording import number, one_line
+from kvplan.solver.report.wording import number
 
 MOST_REQUESTS = 16
 _CERTIFICATES = {
@@ -19,7 +19,7 @@ _COLUMNS = (
     Column("decision"),
     Column("chosen", "number"),
     Column("asked", "number"),
-    Column("unit", narrow=False),
+    Column("unit", level=2),
     Column("remark"),
 )
 
@@ -33,7 +33,7 @@ def headline(plan: Plan, title: str) -> Lines:
         closed = sum(goal.bound == goal.value for goal in proof.bound)
         proven = f"{closed} of {len(proof.bound)} goals proven, the others within their bounds"
     line = f"{plan.status} (engine {proof.engine}): {proven}"
-    texts = (one_line(title), line) if title.strip() else (line,)
+    texts = (title, line) if title.strip() else (line,)
     return Lines(texts, "good" if plan.status == "optimal" else "warning")
 
 
@@ -54,7 +54,7 @@ def _pools(plan: Plan) -> Iterator[Row]:
     for pool, blocks in plan.blocks.items():
         floor = plan.floors.get(pool)
         remark = "" if floor is None else f"floor {number(floor)} usable"
-        yield Row((f"blocks:{one_line(pool)}", number(blocks), None, "blocks allocated", remark))
+        yield Row((f"blocks:{pool}", number(blocks), None, "blocks allocated", remark))
 
 
 def _requests(plan: Plan) -> Iterator[Row]:
@@ -72,8 +72,8 @@ def _requests(plan: Plan) -> Iterator[Row]:
 
 def _request(request: RequestPlan, several: bool) -> Iterator[Row]:
     """Capacity, and the count unless it is the 1 that was asked."""
-    asked, name = request.requested, one_line(request.name)
-    where = f"in {one_line(request.batch)}" if several else ""
+    asked, name = request.requested, request.name
+    where = f"in {request.batch}" if several else ""
     yield _row(f"capacity:{name}", request.capacity, asked.capacity, "tokens", where)
     if request.count != 1 or asked.count != 1:
         yield _row(f"count:{name}", request.count, asked.count, "requests", where)
@@ -114,8 +114,8 @@ def _choices(plan: Plan, problem: Problem | None) -> Iterator[Row]:
     for choice, option in plan.choices.items():
         wanted = best.get(choice)
         cut = wanted is not None and wanted != option
-        asked = None if wanted is None else one_line(wanted)
-        cells = (f"choice:{one_line(choice)}", one_line(option), asked, "option")
+        asked = None if wanted is None else wanted
+        cells = (f"choice:{choice}", option, asked, "option")
         yield Row((*cells, "not the best" if cut else ""), state="warning" if cut else "plain")
 
 
@@ -123,5 +123,5 @@ def _copies(plan: Plan, problem: Problem | None) -> Iterator[Row]:
     if plan.copies is None:
         return
     batch = problem.fill.batch if problem and problem.fill else None
-    label = "copies" if batch is None else f"copies:{one_line(batch)}"
+    label = "copies" if batch is None else f"copies:{batch}"
     yield Row((label, number(plan.copies), None, "whole batches", None))

@@ -24,7 +24,7 @@ class Column:
 
     title: str
     kind: Literal["text", "number", "bytes"] = "text"
-    narrow: bool = True  # kept on a narrow screen
+    level: int = 0  # the higher, the earlier a narrow screen drops it
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from kvplan.models import Plan
 from kvplan.models.plan import Binding, GoalValue
 from kvplan.solver.report.document import Column, Lines, Row, Table
-from kvplan.solver.report.wording import number, one_line, rank_runs
+from kvplan.solver.report.wording import number, rank_runs
 
 _DIGEST = 16
 
@@ -16,7 +16,7 @@ def binding_table(plan: Plan) -> Table:
     """Ranks and phases that bind, with the bytes that one step more would need."""
     columns = (
         Column("rank"),
-        Column("phase", narrow=False),
+        Column("phase", level=2),
         Column("slack", "bytes"),
         Column("one more of"),
         Column("needs", "bytes"),
@@ -33,15 +33,15 @@ def _binding(names: list[str], entries: list[Binding]) -> Iterator[Row]:
     """One row a variable; rank, phase and slack stand in the first."""
     label = rank_runs(names, {entry.rank for entry in entries})
     entry = entries[0]
-    head: tuple[str | int | None, ...] = (label, one_line(entry.phase), entry.slack)
+    head: tuple[str | int | None, ...] = (label, entry.phase, entry.slack)
     for variable, needed in entry.next.items() or ((None, None),):
-        yield Row((*head, None if variable is None else one_line(variable), needed))
+        yield Row((*head, None if variable is None else variable, needed))
         head = (None, None, None)
 
 
 def notes(plan: Plan) -> Lines:
     """The notes of the plan, one line each."""
-    return Lines(tuple(f"note: {one_line(text)}" for text in plan.notes), "warning")
+    return Lines(tuple(f"note: {text}" for text in plan.notes), "warning")
 
 
 def goals_table(goals: Iterable[GoalValue]) -> Table:
@@ -54,7 +54,7 @@ def _goal(goal: GoalValue) -> Row:
     proven = goal.bound is not None and goal.value == goal.bound
     bound = "none" if goal.bound is None else _exact(goal.bound.numerator, goal.bound.denominator)
     value = _exact(goal.value.numerator, goal.value.denominator)
-    cells = (one_line(goal.goal), value, bound, "proven" if proven else "not proven")
+    cells = (goal.goal, value, bound, "proven" if proven else "not proven")
     return Row(cells, state="plain" if proven else "warning")
 
 

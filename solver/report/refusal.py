@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kvplan.models import Infeasible
 from kvplan.solver.report.document import Column, Lines, Row, Table
-from kvplan.solver.report.wording import one_line, rank_runs
+from kvplan.solver.report.wording import rank_runs
 
 
 def reasons(error: Infeasible, title: str) -> Lines:
     """The verdict, under the name of the problem, and one line a reason."""
-    head = (one_line(title),) if title.strip() else ()
+    head = (title,) if title.strip() else ()
     verdict = "infeasible: no plan satisfies everything that was asked"
-    return Lines((*head, verdict, *(f"  {one_line(text)}" for text in error.reasons)), "bad")
+    return Lines((*head, verdict, *(f"  {text}" for text in error.reasons)), "bad")
 
 
 def shortfall_table(error: Infeasible) -> Table:
@@ -22,7 +22,7 @@ def shortfall_table(error: Infeasible) -> Table:
         alike.setdefault((entry.phase, entry.bytes), []).append(entry.rank)
     names = [rank.name for rank in error.ranks] or [entry.rank for entry in error.shortfall]
     rows = tuple(
-        Row((rank_runs(list(dict.fromkeys(names)), ranks), one_line(phase), count), state="bad")
+        Row((rank_runs(list(dict.fromkeys(names)), ranks), phase, count), state="bad")
         for (phase, count), ranks in alike.items()
     )
     return Table("shortfall, with everything elastic at its floor", columns, (rows,))

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.report.document import Column, Document, Lines, Row, State, Table
+from kvplan.solver.report.plain import plain_text
 
 _STYLES: dict[State, str] = {
     "plain": "",
@@ -25,26 +26,31 @@ _STYLES: dict[State, str] = {
 _BARS: dict[State, str] = {**_STYLES, "plain": "cyan", "total": "blue"}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEAST_BAR, _MOST_BAR = 10, 40
-_COLUMN_GAP = 3
+_COLUMN_GAP = 2
+_LEAST_WIDTH = 40
 _UNBOUNDED = 100_000
 
 
 class Form(NamedTuple):
     """How much of a table is shown, and how wide its bars are (0: none)."""
 
-    all_columns: bool
-    exact: bool
+    level: int  # columns above it are left out
+    exact: bool  # bytes as integers too
     bar: int = 0
 
 
-_FORMS = (Form(True, True), Form(False, True), Form(False, False))
+_FORMS = (Form(2, True), Form(1, True), Form(0, True), Form(0, False))
 
 
 def print_document(document: Document, console: Console) -> None:
-    """Print a document to a terminal of any width.
+    """Print a document to a terminal.
 
     Tables with bars share one form, the fullest that leaves room for bars; others have their own.
+    Where not even the smallest could be read, the plain text is left to the terminal to wrap.
     """
+    if console.width < _LEAST_WIDTH:
+        console.file.write(plain_text(document))
+        return
     tables = [block.without_empty_columns() for block in document if isinstance(block, Table)]
     barred = _form([table for table in tables if _has_bars(table)], console, bars=True)
     for block in document:
@@ -87,8 +93,8 @@ def _natural_width(table: Table, form: Form, console: Console) -> int:
 
 
 def _grid(table: Table, form: Form, *, ascii_only: bool) -> Grid:
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    kept = [i for i, column in enumerate(table.columns) if column.narrow or form.all_columns]
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    kept = [i for i, column in enumerate(table.columns) if column.level <= form.level]
     for index in kept:
         _add_column(grid, table.columns[index])
     if form.bar:

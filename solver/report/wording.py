@@ -21,11 +21,6 @@ def share(count: int, quota: int) -> str:
     return f"{sign}{tenths // 10}.{tenths % 10} %"
 
 
-def one_line(text: str) -> str:
-    """Replace what cannot be printed: a name can neither break a line nor steer a screen."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
 def rank_runs(names: Sequence[str], members: Collection[str]) -> str:
     """Name some of the ranks as runs in the order written: "r0..r3, r6"."""
     runs: list[list[str]] = [[]]
@@ -39,4 +34,4 @@ def rank_runs(names: Sequence[str], members: Collection[str]) -> str:
         texts.extend([f"{run[0]}..{run[-1]}"] if len(run) > 2 else run)
     if len(texts) > MOST_RUNS:
         texts = [*texts[:MOST_RUNS], "..."]
-    return ", ".join(map(one_line, texts))
+    return ", ".join(texts)

@@ -1,0 +1,150 @@
+"""From a point to a Plan: names, budget, binding rows, notes, proof, digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from kvplan.kernels.bytes import least_kept
+from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.values import Answer, Point, copies_held
+from kvplan.models import Infeasible, Plan, Shortfall
+from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
+from kvplan.models.units import exact_bytes
+from kvplan.solver.binding import binding_rows
+from kvplan.solver.check import check_point
+from kvplan.solver.formulation import Formulation
+from kvplan.solver.ledger import rank_plans
+from kvplan.solver.notes import notes_of
+from kvplan.solver.outlook import Shortage, least_shortage
+
+Engine = Literal["auto", "cp-sat", "bisect"]
+
+
+def assemble(
+    formulation: Formulation,
+    nested: Nested,
+    answer: Answer,
+    *,
+    engine: Engine,
+    certificate: str,
+    deterministic_time: float = 0.0,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """Check a point and write it out as a plan."""
+    terms, point = formulation.terms, answer.point
+    check_point(terms, nested.demand, point)
+    pools = terms.pools
+    floors = nested.demand.floors(point.chunk, point.capacity, point.count)
+    problem = formulation.problem
+    status: Literal["optimal", "feasible"] = "optimal" if answer.exact else "feasible"
+    decisions: dict[str, Any] = {
+        "blocks": {
+            pool.name: usable + pool.reserved
+            for pool, usable in zip(pools, point.usable, strict=True)
+        },
+        "prefill_chunk": terms.chunks[point.chunk] if problem.prefill else None,
+        "expert_slots": point.experts if problem.experts else None,
+        "expert_slots_in_prefill": point.kept if problem.experts else None,
+        "choices": {
+            choice.name: choice.options[option].name
+            for choice, option in zip(problem.choices, point.options, strict=True)
+        },
+        "copies": (
+            None
+            if terms.fill_batch is None
+            else copies_held(terms, nested.demand, point, terms.fill_batch)
+        ),
+    }
+    requests = tuple(_requests(formulation, point))
+    return Plan(
+        status=status,
+        **decisions,
+        floors={pool.name: floor for pool, floor in zip(pools, floors, strict=True)},
+        requests=requests,
+        ranks=rank_plans(formulation, point),
+        binding=binding_rows(formulation, nested, point),
+        notes=(*notes_of(formulation, nested, point), *notes),
+        proof=Proof(
+            engine=engine,
+            status=status,
+            bound=tuple(
+                GoalValue(goal=goal.label, value=value, bound=bound)
+                for goal, value, bound in zip(
+                    terms.goals, answer.values, answer.bounds, strict=True
+                )
+            ),
+            certificate=certificate,
+            deterministic_time=deterministic_time,
+        ),
+        digest=_digest(decisions, requests),
+    )
+
+
+def _requests(formulation: Formulation, point: Point) -> Iterator[RequestPlan]:
+    for b, batch in enumerate(formulation.problem.batches):
+        for r, request in enumerate(batch.requests):
+            capacity, history = request.capacity, request.history_tokens
+            count = 1 if request.count is None else request.count
+            wanted = request.count if request.fit == "count" else count
+            asked = Asked.model_construct(capacity=capacity, history=history, count=wanted)
+            if request.fit != "none":
+                index = formulation.fitted_at[b, r]
+                capacity, count = point.capacity[index], point.count[index]
+                history = capacity - request.flight_tokens
+            yield RequestPlan.model_construct(
+                batch=batch.name,
+                name=formulation.request_names[b][r],
+                capacity=capacity,
+                history=history,
+                count=count,
+                requested=asked,
+                reduced=capacity < request.capacity
+                or (request.count is not None and count < request.count),
+            )
+
+
+def _digest(decisions: dict[str, Any], requests: tuple[RequestPlan, ...]) -> str:
+    """sha256 of the decision values as canonical JSON; the same on every rank and engine."""
+    rows = [[r.batch, r.name, r.capacity, r.history, r.count] for r in requests]
+    text = json.dumps({**decisions, "requests": rows}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def infeasible(formulation: Formulation, nested: Nested) -> Infeasible:
+    """Why nothing fits with everything elastic at its floor, with the budget table there."""
+    shortage = least_shortage(nested, nested.worlds())
+    ranks = formulation.problem.ranks
+    shortfall = tuple(
+        Shortfall(ranks[row.rank].name, row.phase, missing) for row, missing in shortage.rows
+    )
+    reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
+    if not reasons:
+        reasons = ["the linear constraints cannot hold together within the quotas"]
+    point = _floor_point(nested, shortage.world, shortage)
+    return Infeasible(reasons, shortfall, rank_plans(formulation, point))
+
+
+def _reason(short: Shortfall) -> str:
+    return f"rank {short.rank} is short by {exact_bytes(short.bytes)} in {short.phase}"
+
+
+def _pool_reasons(formulation: Formulation, shortage: Shortage) -> Iterator[str]:
+    for index in shortage.pools:
+        pool, needed = formulation.terms.pools[index], shortage.corner.usable[index]
+        yield f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
+
+
+def _floor_point(nested: Nested, world: World, shortage: Shortage) -> Point:
+    experts = nested.terms.experts
+    return Point(
+        capacity=shortage.corner.capacity,
+        count=shortage.corner.count,
+        chunk=world.chunk,
+        options=world.options,
+        experts=world.experts,
+        kept=least_kept(world.experts, experts) if experts else 0,
+        usable=shortage.corner.usable,
+    )

@@ -1,0 +1,145 @@
+"""The rows of the integer program: one function per rule."""
+
+from __future__ import annotations
+
+from kvplan.kernels.terms import Buffers, Row, Terms
+from kvplan.solver.cpsat.model import Linear, Model, constant, total
+from kvplan.solver.cpsat.variables import Variables
+
+
+def add_floors(model: Model, terms: Terms, variables: Variables, raws: list[list[Linear]]) -> None:
+    """usable x u_num >= raw x u_den for every batch and pool: an exact ceil by integrality."""
+    for raw in raws:
+        for pool, usable, need in zip(terms.pools, variables.usable, raw, strict=True):
+            model.bound(total([(pool.use_num, usable), (-pool.use_den, need)]), least=0)
+
+
+def add_lending(model: Model, terms: Terms, variables: Variables) -> None:
+    """Ep <= E, E - Ep <= floor(fraction x E), Ep >= min(E, keep)."""
+    experts = terms.experts
+    if experts is None or not experts.lend_num:
+        return
+    lent = total([(1, variables.experts), (-1, variables.kept)])
+    model.bound(lent, least=0)
+    allowed = total([(experts.lend_num, variables.experts), (-experts.lend_den, lent)])
+    model.bound(allowed, least=0)
+    floor = model.smallest(variables.experts, constant(experts.keep))
+    model.bound(total([(1, variables.kept), (-1, floor)]), least=0)
+
+
+def paged_bytes(model: Model, total_bytes: Linear, granule: int) -> Linear:
+    """granule x ceil(bytes / granule); linear where every count is whole pages."""
+    if granule == 1 or all(value % granule == 0 for _, value in total_bytes.terms) and (
+        total_bytes.constant % granule == 0
+    ):
+        return total_bytes
+    return total([(granule, model.ceil_div(total_bytes, granule))])
+
+
+def pool_bytes(model: Model, allocated: Linear, buffers: Buffers) -> Linear:
+    """Sum over the buffers of ceil(n x bytes / granule) x granule; pages are shared by rows."""
+    return total(
+        (1, paged_bytes(model, total([(size, allocated)]), granule)) for size, granule in buffers
+    )
+
+
+def sized_slots(model: Model, slots: Linear, sizes: tuple[tuple[int, int], ...]) -> Linear:
+    """Bytes of the first slots of one layer: each size takes what the earlier ones leave."""
+    forms: list[tuple[int, Linear]] = []
+    before = 0
+    for count, size in sizes[:-1]:
+        rest = model.largest(constant(0), total([(1, slots), (-1, constant(before))]))
+        forms.append((size, model.smallest(rest, constant(count))))
+        before += count
+    rest = model.largest(constant(0), total([(1, slots), (-1, constant(before))]))
+    return total([*forms, (sizes[-1][1], rest)])
+
+
+def row_bytes(model: Model, terms: Terms, variables: Variables, row: Row) -> Linear:
+    """All that lives on a rank in a phase, fixed consumers apart."""
+    forms: list[tuple[int, Linear]] = []
+    for pool, usable, buffers in zip(terms.pools, variables.usable, row.pools, strict=False):
+        allocated = total([(1, usable), (1, constant(pool.reserved))])
+        forms.append((1, pool_bytes(model, allocated, buffers)))
+    if row.layers and terms.experts is not None:
+        slots = variables.kept if row.lent else variables.experts
+        one_layer = sized_slots(model, slots, terms.experts.sizes)
+        arena = paged_bytes(model, total([(row.layers, one_layer)]), terms.experts.granule)
+        forms.append((1, arena))
+    if row.staging:
+        forms.append((1, model.table(variables.chunk, row.staging[: len(variables.chunk)])))
+    for literals, options in zip(variables.options, row.options, strict=True):
+        forms.append((1, model.table(literals, options)))
+    return total(forms)
+
+
+def add_rows(model: Model, terms: Terms, variables: Variables) -> None:
+    """Bytes of every merged row within its room: the tightest rank rules."""
+    for row in terms.rows:
+        model.bound(row_bytes(model, terms, variables, row), most=row.room)
+
+
+def add_linear(
+    model: Model, terms: Terms, variables: Variables, copies: dict[int, Linear]
+) -> None:
+    """The user's linear constraints."""
+    for constraint in terms.constraints:
+        forms: list[tuple[int, Linear]] = []
+        for coefficient, (kind, index), option in constraint.terms:
+            if kind == "choice":
+                forms.append((coefficient, variables.options[index][option]))
+            else:
+                forms.append((coefficient, form_of(model, terms, variables, copies, kind, index)))
+        model.bound(total(forms), constraint.least, constraint.most)
+
+
+def form_of(
+    model: Model,
+    terms: Terms,
+    variables: Variables,
+    copies: dict[int, Linear],
+    kind: str,
+    index: int,
+) -> Linear:
+    """The form of a variable; a choice is worth minus the index of its option."""
+    if kind == "blocks":
+        return variables.usable[index]
+    if kind == "capacity":
+        return variables.capacity[index]
+    if kind == "count":
+        return variables.count[index]
+    if kind == "prefill":
+        return model.table(variables.chunk, terms.chunks[: len(variables.chunk)])
+    if kind == "experts":
+        return variables.experts
+    if kind == "choice":
+        return model.table(variables.options[index], range(0, -len(variables.options[index]), -1))
+    return copies[index]
+
+
+def add_copies(
+    model: Model, terms: Terms, variables: Variables, raw: list[Linear], hint: int
+) -> Linear:
+    """Whole copies that the blocks hold: the largest k with k raw u_den <= usable u_num.
+
+    k fits in every pool, and k + 1 fails in at least one.
+    """
+    most = min(
+        model.high(usable) * pool.use_num // (max(1, model.low(need)) * pool.use_den)
+        for pool, usable, need in zip(terms.pools, variables.usable, raw, strict=True)
+        if model.low(need) > 0
+    )
+    copies = model.integer(0, most, hint)
+    full = []
+    for pool, usable, need in zip(terms.pools, variables.usable, raw, strict=True):
+        if not model.high(need):
+            continue
+        taken = model.product(copies, need)
+        rest = total([(pool.use_num, usable), (-pool.use_den, taken)])
+        model.bound(rest, least=0)
+        short = total([(1, rest), (-pool.use_den, need)])
+        literal = model.boolean(model.value(short) < 0)
+        model.bound(short, most=-1, when=literal)
+        full.append(literal)
+    model.bound(total((1, literal) for literal in full), least=1)
+    return copies

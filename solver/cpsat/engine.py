@@ -1,0 +1,131 @@
+"""CP-SAT on a formulation: bracket in, proven answer out."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.ordered import complete
+from kvplan.kernels.values import Answer, Point, goal_value
+from kvplan.solver.cpsat.box import box_of
+from kvplan.solver.cpsat.fill import fill_coupled
+from kvplan.solver.cpsat.model import Contradiction
+from kvplan.solver.cpsat.program import Program, build_program
+from kvplan.solver.cpsat.solve import Driver, Verdict, scaled
+
+
+class Solved(NamedTuple):
+    """An answer (None: proven infeasible) and the deterministic time it took."""
+
+    answer: Answer | None
+    deterministic_time: float
+
+
+class Undecided(Exception):
+    """The deadline ended before CP-SAT found any point."""
+
+
+def solve_program(
+    nested: Nested,
+    bracket: Answer,
+    *,
+    margin: bool,
+    use_bounds: bool,
+    deadline: float | None,
+) -> Solved:
+    """Solve all goals with CP-SAT from the search's point.
+
+    Parameters
+    ----------
+    bracket : the search's answer; its point is the hint and need not obey linear constraints.
+    margin : leave room beyond the solo maxima, so that CP-SAT confirms them by itself.
+    use_bounds : add the bracket's upper bounds as rows (`goal <= bound`).
+
+    Raises
+    ------
+    Undecided : no point was found in time.
+    TooLarge : the model would leave CP-SAT's range.
+    """
+    try:
+        box = box_of(nested, margin=margin)
+        program = build_program(nested.terms, nested.demand, box, bracket.point)
+    except Contradiction:
+        return Solved(None, 0.0)
+    driver = Driver(program, deadline)
+    limits = bracket.bounds if use_bounds else (None,) * len(bracket.bounds)
+    answer = _decide(nested, program, driver, limits)
+    return Solved(answer, driver.deterministic_time)
+
+
+def _decide(
+    nested: Nested, program: Program, driver: Driver, limits: tuple[Fraction | None, ...]
+) -> Answer | None:
+    decided: list[Fraction] = []
+    if not any(form.terms for form, _ in program.goals) and _is_empty(driver.satisfy()):
+        return None
+    for (form, scale), limit in zip(program.goals, limits, strict=False):
+        verdict = driver.maximize(form, scaled(limit, scale))
+        if _is_empty(verdict):
+            return None
+        if verdict is Verdict.FEASIBLE:
+            bound = None if driver.bound is None else Fraction(driver.bound, scale)
+            return _feasible(nested, program, [*decided, bound])
+        decided.append(Fraction(program.model.value(form), scale))
+    if not nested.terms.blocks_are_coupled:
+        return complete(nested, world_at(nested, program.point(), len(decided)), decided)
+    exact = fill_coupled(nested, program, driver)
+    return _valued(nested, program.point(), decided, exact=exact)
+
+
+def _is_empty(verdict: Verdict) -> bool:
+    if verdict is Verdict.UNKNOWN:
+        raise Undecided
+    return verdict is Verdict.INFEASIBLE
+
+
+def _feasible(nested: Nested, program: Program, bounds: list[Fraction | None]) -> Answer:
+    """The best solution so far, filled up where fill is arithmetic; not proven."""
+    point = program.point()
+    if not nested.terms.blocks_are_coupled:
+        point = complete(nested, world_at(nested, point, len(bounds)), bounds).point
+    return _valued(nested, point, bounds, exact=False)
+
+
+def _valued(
+    nested: Nested, point: Point, bounds: list[Fraction] | list[Fraction | None], *, exact: bool
+) -> Answer:
+    goals = nested.terms.goals
+    values = tuple(goal_value(nested.terms, nested.demand, point, goal) for goal in goals)
+    padded = (*bounds, *(None for _ in goals[len(bounds) :]))
+    return Answer(point, values, padded, exact)
+
+
+def world_at(nested: Nested, point: Point, decided: int) -> World:
+    """The world in which the first goals are decided as at a point; pools are at their least.
+
+    Blocks and copies are held where a plain goal raised them.
+    """
+    terms = nested.terms
+    fitted = tuple(
+        count if request.is_count else capacity
+        for request, capacity, count in zip(
+            terms.fitted, point.capacity, point.count, strict=True
+        )
+    )
+    world = World(
+        low=fitted,
+        high=fitted,
+        chunk=point.chunk,
+        chunk_most=point.chunk,
+        options=point.options,
+        experts=point.experts,
+        blocks=tuple(0 for _ in terms.pools),
+        copies=tuple(0 for _ in terms.batches),
+    )
+    for goal in terms.goals[:decided]:
+        variable = goal.single
+        if variable is not None and variable.kind in ("blocks", "copies"):
+            value = int(goal_value(terms, nested.demand, point, goal))
+            world = nested.at_least(world, variable, value)
+    return world

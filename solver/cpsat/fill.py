@@ -1,0 +1,72 @@
+"""Fill and the last stage by CP-SAT, where constraints or weighted goals tie blocks together."""
+
+from __future__ import annotations
+
+from kvplan.kernels.bytes import least_kept, most_blocks, pool_bytes
+from kvplan.kernels.nested import Nested
+from kvplan.kernels.terms import Row
+from kvplan.kernels.values import Point
+from kvplan.solver.check import row_bytes
+from kvplan.solver.cpsat.program import Program
+from kvplan.solver.cpsat.solve import Driver, Verdict, negated
+
+
+def fill_coupled(nested: Nested, program: Program, driver: Driver) -> bool:
+    """Shares, experts kept in prefill, and every other pool at its smallest legal value.
+
+    Fill by pools or copies is among the goals already. Returns whether every step was proven.
+    """
+    terms, variables = nested.terms, program.variables
+    steps = []
+    for pool, cap in _share_caps(nested, program, driver):
+        program.model.bound(variables.usable[pool], most=cap)
+        steps.append(driver.maximize(variables.usable[pool]))
+    steps.append(driver.maximize(variables.kept))
+    raised = {*terms.fill_pools, *(pool for pool, _ in terms.fill_shares)}
+    for pool in range(len(terms.pools)):
+        if pool not in raised:
+            steps.append(driver.maximize(negated(variables.usable[pool])))
+    return all(step is Verdict.OPTIMAL for step in steps)
+
+
+def _share_caps(nested: Nested, program: Program, driver: Driver) -> list[tuple[int, int]]:
+    """The cap of each share pool: its share of what all but the share pools leave."""
+    terms = nested.terms
+    if not terms.fill_shares:
+        return []
+    point = _at_smallest(nested, program, driver)
+    caps = []
+    for pool, share in terms.fill_shares:
+        limits = [
+            most_blocks(int(share * _rest(nested, row, point) // 1), row.pools[pool])
+            for row in terms.rows
+            if row.pools and row.pools[pool]
+        ]
+        cap = min(limits) - terms.pools[pool].reserved
+        cap = cap // terms.pools[pool].multiple * terms.pools[pool].multiple
+        caps.append((pool, max(cap, point.usable[pool])))
+    return caps
+
+
+def _rest(nested: Nested, row: Row, point: Point) -> int:
+    """Room of a row less everything but the share pools."""
+    terms = nested.terms
+    mine = sum(
+        pool_bytes(point.usable[pool] + terms.pools[pool].reserved, row.pools[pool])
+        for pool, _ in terms.fill_shares
+    )
+    return row.room - row_bytes(terms, row, point) + mine
+
+
+def _at_smallest(nested: Nested, program: Program, driver: Driver) -> Point:
+    """The decided point with pools and kept experts at their smallest, found on a copy."""
+    copy = program.copy()
+    on_copy = Driver(copy, driver.time_left())
+    named = [pool for pool, _ in nested.terms.fill_shares]
+    others = [pool for pool in range(len(nested.terms.pools)) if pool not in named]
+    for pool in (*others, *named):
+        on_copy.maximize(negated(copy.variables.usable[pool]))
+    driver.deterministic_time += on_copy.deterministic_time
+    point = copy.point()
+    experts = nested.terms.experts
+    return point._replace(kept=least_kept(point.experts, experts) if experts else 0)

@@ -1,0 +1,156 @@
+"""Blocks that requests need, as rows: one function per rule of retention.
+
+The formulas stand in `kvplan.kernels.need`; here each ceil and floor is a pair of inequalities.
+"""
+
+from __future__ import annotations
+
+from kvplan.kernels.demand import Coupling, Demand
+from kvplan.kernels.terms import FLIGHT, FULL, LIVE, PEAK, PREFILL, STATE, CacheRule
+from kvplan.solver.cpsat.model import Linear, Model, constant, total
+from kvplan.solver.cpsat.variables import Variables
+
+
+class Needs:
+    """Raw needs of batches over the model's variables."""
+
+    def __init__(self, model: Model, demand: Demand, variables: Variables) -> None:
+        self.model = model
+        self.demand = demand
+        self.terms = demand.terms
+        self.variables = variables
+        tokens = self.terms.chunks[: len(variables.chunk)]
+        flights = [chunk * self.terms.batches_in_flight for chunk in tokens]
+        self.prefill_flight = model.tabled(variables.chunk, flights)
+
+    def raw(self, batch: int) -> list[Linear]:
+        """Raw blocks of a batch by pool: given requests, fitted ones, shared prefix."""
+        forms: list[list[tuple[int, Linear]]] = [
+            [(1, self._by_chunk([self.demand.fixed(batch, k)[pool] for k in self._chunks()]))]
+            for pool in range(len(self.terms.pools))
+        ]
+        for index in self.terms.batches[batch].fitted:
+            add = self._counted if self.terms.fitted[index].is_count else self._sized
+            for pool, form in enumerate(add(index)):
+                forms[pool].append((1, form))
+        for coupling in self.demand.couplings[batch]:
+            forms[coupling.rule.pool].append((1, self._shared(batch, coupling)))
+        return [total(parts) for parts in forms]
+
+    def _chunks(self) -> range:
+        return range(len(self.variables.chunk) if self.demand.uses_chunk else 1)
+
+    def _by_chunk(self, values: list[int]) -> Linear:
+        """A figure that the chunk may decide."""
+        if len(set(values)) == 1:
+            return constant(values[0])
+        return self.model.table(self.variables.chunk, values)
+
+    def _counted(self, index: int) -> list[Linear]:
+        """count x need of one, by pool; the need may depend on the chunk."""
+        capacity = self.terms.fitted[index].capacity
+        owns = [self.demand.own(index, capacity, k) for k in self._chunks()]
+        return [
+            self._times(index, [own[pool] for own in owns])
+            for pool in range(len(self.terms.pools))
+        ]
+
+    def _times(self, index: int, needs: list[int]) -> Linear:
+        """count x need; for a need that the chunk decides, one case for each chunk."""
+        count = self.variables.count[index]
+        if len(set(needs)) == 1:
+            return total([(needs[0], count)])
+        model = self.model
+        hint = model.value(count) * model.value(self._by_chunk(needs))
+        product = model.integer(
+            min(needs) * model.low(count), max(needs) * model.high(count), hint
+        )
+        for need, literal in zip(needs, self.variables.chunk, strict=True):
+            model.bound(total([(1, product), (-need, count)]), 0, 0, when=literal)
+        return product
+
+    def _sized(self, index: int) -> list[Linear]:
+        """Need of a fitted capacity by pool, times its fixed count."""
+        forms: list[list[tuple[int, Linear]]] = [[] for _ in self.terms.pools]
+        for rule in self.terms.caches:
+            forms[rule.pool].append((1, self._own(index, rule)))
+        count = self.terms.fitted[index].count
+        return [total((count * factor, form) for factor, form in parts) for parts in forms]
+
+    def _own(self, index: int, rule: CacheRule) -> Linear:
+        """Blocks of one request in one cache, extra blocks and groups included."""
+        if rule.kind == STATE:
+            return constant(rule.groups * (rule.state_blocks + rule.extra_blocks))
+        rules = {FULL: self.full, LIVE: self.live, PEAK: self.peak, FLIGHT: self.in_flight}
+        return total([(rule.groups, rules[rule.kind](index, rule))])
+
+    def _prefix_blocks(self, index: int, rule: CacheRule) -> int:
+        batch = self.terms.batches[self.terms.fitted[index].batch]
+        return batch.prefix_tokens // rule.block_tokens
+
+    def _flight(self, rule: CacheRule) -> Linear:
+        return self.prefill_flight if rule.flight == PREFILL else constant(rule.flight)
+
+    def full(self, index: int, rule: CacheRule) -> Linear:
+        """ceil(C/t) - B + x."""
+        blocks = self.model.ceil_div(self.variables.capacity[index], rule.block_tokens)
+        return total([(1, blocks), (1, constant(rule.extra_blocks - self._prefix_blocks(index, rule)))])
+
+    def live(self, index: int, rule: CacheRule) -> Linear:
+        """ceil(C/t) - B - max(0, (H+1-W)//t - max(S, B)) + x, less what scratch saves."""
+        first = max(rule.sink_blocks, self._prefix_blocks(index, rule))
+        stale = self._positive(self._stale_end(index, rule), first)
+        own = total([(1, self.full(index, rule)), (-1, stale)])
+        if rule.scratch is None:
+            return own
+        scratch = self._scratch(index, rule, first)
+        numerator, denominator = rule.scratch
+        slots = self.model.ceil_div(total([(numerator, scratch)]), denominator)
+        saved = total([(1, own), (-1, scratch), (1, slots)])
+        return self.model.largest(constant(0), saved)
+
+    def _stale_end(self, index: int, rule: CacheRule) -> Linear:
+        """(H + 1 - W) // t with H = C - d."""
+        offset = 1 - rule.reach - self.terms.fitted[index].flight
+        shifted = total([(1, self.variables.capacity[index]), (1, constant(offset))])
+        return self.model.floor_div(shifted, rule.block_tokens)
+
+    def _scratch(self, index: int, rule: CacheRule, first: int) -> Linear:
+        """max(0, (max(0, C-R) + 1 - W)//t - max(S, B, ceil(H/t)))."""
+        model, capacity = self.model, self.variables.capacity[index]
+        kept = self._positive(capacity, rule.rewind)
+        reached = model.floor_div(total([(1, kept), (1, constant(1 - rule.reach))]), rule.block_tokens)
+        history = total([(1, capacity), (-1, constant(self.terms.fitted[index].flight))])
+        written = model.ceil_div(history, rule.block_tokens)
+        start = model.largest(constant(first), written)
+        return model.largest(constant(0), total([(1, reached), (-1, start)]))
+
+    def _positive(self, form: Linear, less: int) -> Linear:
+        """max(0, form - less)."""
+        return self.model.largest(constant(0), total([(1, form), (-1, constant(less))]))
+
+    def peak(self, index: int, rule: CacheRule) -> Linear:
+        """min(ceil(C/t), S + (W+F+t-3)//t + 1) + x."""
+        t, model = rule.block_tokens, self.model
+        slide = total([(1, self._flight(rule)), (1, constant(rule.reach + t - 3))])
+        worst = total([(1, model.floor_div(slide, t)), (1, constant(rule.sink_blocks + 1))])
+        blocks = model.ceil_div(self.variables.capacity[index], t)
+        return total([(1, model.smallest(blocks, worst)), (1, constant(rule.extra_blocks))])
+
+    def in_flight(self, index: int, rule: CacheRule) -> Linear:
+        """ceil(min(A + F, C) / t) + x; F apart where the whole batch shares it."""
+        flight = constant(0) if rule.flight_per_batch else self._flight(rule)
+        reach = total([(1, flight), (1, constant(rule.reach))])
+        tokens = self.model.smallest(self.variables.capacity[index], reach)
+        blocks = self.model.ceil_div(tokens, rule.block_tokens)
+        return total([(1, blocks), (1, constant(rule.extra_blocks))])
+
+    def _shared(self, batch: int, coupling: Coupling) -> Linear:
+        """B less the blocks stale for every request: [S, min(B, least stale end))."""
+        rule, shared, end = coupling
+        ends = [constant(shared)] + ([] if end is None else [constant(end)])
+        for index in self.terms.batches[batch].fitted:
+            if not self.terms.fitted[index].is_count:
+                ends.append(self._stale_end(index, rule))
+        dead = self._positive(self.model.smallest(*ends), rule.sink_blocks)
+        return total([(rule.groups, constant(shared)), (-rule.groups, dead)])

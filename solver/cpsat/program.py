@@ -1,0 +1,87 @@
+"""The integer program as one short list: variables, needs, floors, rows, goals."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.terms import Terms
+from kvplan.kernels.values import Point, copies_held
+from kvplan.solver.cpsat.box import Box
+from kvplan.solver.cpsat.constraints import (
+    add_copies,
+    add_floors,
+    add_lending,
+    add_linear,
+    add_rows,
+)
+from kvplan.solver.cpsat.goals import goal_form, goal_scale
+from kvplan.solver.cpsat.model import Linear, Model
+from kvplan.solver.cpsat.needs import Needs
+from kvplan.solver.cpsat.variables import Variables, create_variables
+
+
+class Program(NamedTuple):
+    """A built model with its decisions and the goals that CP-SAT decides."""
+
+    model: Model
+    terms: Terms
+    variables: Variables
+    goals: tuple[tuple[Linear, int], ...]  # form and scale, in order
+
+    def copy(self) -> Program:
+        """The same program on an independent model."""
+        return self._replace(model=self.model.copy())
+
+    def point(self) -> Point:
+        """The decisions at the model's current hint (the last solution)."""
+        value, variables = self.model.value, self.variables
+        return Point(
+            capacity=tuple(map(value, variables.capacity)),
+            count=tuple(map(value, variables.count)),
+            chunk=_chosen(self.model, variables.chunk),
+            options=tuple(_chosen(self.model, literals) for literals in variables.options),
+            experts=value(variables.experts),
+            kept=value(variables.kept),
+            usable=tuple(map(value, variables.usable)),
+        )
+
+
+def _chosen(model: Model, literals: list[Linear]) -> int:
+    return next(index for index, literal in enumerate(literals) if model.value(literal))
+
+
+def build_program(terms: Terms, demand: Demand, box: Box, point: Point) -> Program:
+    """Build the model; `point` is the hint.
+
+    Raises
+    ------
+    Contradiction : some row can never hold in the box.
+    TooLarge : a row would leave CP-SAT's range.
+    """
+    model = Model()
+    variables = create_variables(model, terms, box, point)
+    needs = Needs(model, demand, variables)
+    raws = [needs.raw(batch) for batch in range(len(terms.batches))]
+    add_floors(model, terms, variables, raws)
+    add_lending(model, terms, variables)
+    add_rows(model, terms, variables)
+    wanted = terms.goals if terms.blocks_are_coupled else terms.goals[: terms.fill_from]
+    copies = {
+        batch: add_copies(
+            model, terms, variables, raws[batch], copies_held(terms, demand, point, batch)
+        )
+        for batch in _copied_batches(terms, len(wanted))
+    }
+    add_linear(model, terms, variables, copies)
+    goals = tuple(
+        (goal_form(model, terms, variables, copies, goal), goal_scale(goal)) for goal in wanted
+    )
+    return Program(model, terms, variables, goals)
+
+
+def _copied_batches(terms: Terms, goals: int) -> list[int]:
+    used = {t.variable.index for g in terms.goals[:goals] for t in g.terms if t.variable.kind == "copies"}
+    for constraint in terms.constraints:
+        used |= {variable.index for _, variable, _ in constraint.terms if variable.kind == "copies"}
+    return sorted(used)

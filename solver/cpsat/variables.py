@@ -1,0 +1,66 @@
+"""The decisions as variables of the model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.kernels.bytes import least_kept
+from kvplan.kernels.terms import Terms
+from kvplan.kernels.values import Point
+from kvplan.solver.cpsat.box import Box
+from kvplan.solver.cpsat.model import Linear, Model, constant, total
+
+
+class Variables(NamedTuple):
+    """Forms by position, as in `Point`."""
+
+    capacity: tuple[Linear, ...]  # tokens by fitted request
+    count: tuple[Linear, ...]
+    chunk: list[Linear]  # literals by chunk index
+    options: tuple[list[Linear], ...]  # literals by choice and option
+    experts: Linear
+    kept: Linear  # slots that stay during prefill
+    usable: tuple[Linear, ...]  # blocks by pool
+
+
+def create_variables(model: Model, terms: Terms, box: Box, point: Point) -> Variables:
+    """All decision variables, boxed and hinted."""
+    capacity, count = [], []
+    for index, request in enumerate(terms.fitted):
+        hint = point.count[index] if request.is_count else point.capacity[index]
+        variable = model.integer(request.least, box.fitted[index], hint)
+        capacity.append(constant(request.capacity) if request.is_count else variable)
+        count.append(variable if request.is_count else constant(request.count))
+    experts, kept = _experts(model, terms, box, point)
+    return Variables(
+        capacity=tuple(capacity),
+        count=tuple(count),
+        chunk=model.one_of(box.chunks, point.chunk),
+        options=tuple(
+            model.one_of(options, point.options[index])
+            for index, options in enumerate(terms.choices)
+        ),
+        experts=experts,
+        kept=kept,
+        usable=tuple(
+            _usable(model, terms, index, box.usable[index], point.usable[index])
+            for index in range(len(terms.pools))
+        ),
+    )
+
+
+def _usable(model: Model, terms: Terms, index: int, most: int, hint: int) -> Linear:
+    """n = multiple x n', least <= n <= most."""
+    multiple = terms.pools[index].multiple
+    least = -(-terms.pools[index].least // multiple)
+    return total([(multiple, model.integer(least, most // multiple, hint // multiple))])
+
+
+def _experts(model: Model, terms: Terms, box: Box, point: Point) -> tuple[Linear, Linear]:
+    if terms.experts is None:
+        return constant(0), constant(0)
+    experts = model.integer(terms.experts.least, box.experts, point.experts)
+    if not terms.experts.lend_num:
+        return experts, experts
+    low = least_kept(terms.experts.least, terms.experts)
+    return experts, model.integer(low, box.experts, point.kept)

@@ -1,0 +1,74 @@
+"""One line for each value that was reduced, with who was short; and what may surprise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.kernels.nested import Nested
+from kvplan.kernels.terms import Variable
+from kvplan.kernels.values import Point
+from kvplan.models.units import human_bytes
+from kvplan.solver.formulation import Formulation, default_fill_pools
+from kvplan.solver.outlook import Shortage, shortage_at
+
+
+def notes_of(formulation: Formulation, nested: Nested, point: Point) -> tuple[str, ...]:
+    """All notes of a plan."""
+    return (*_reductions(formulation, nested, point), *_surprises(formulation))
+
+
+def _reductions(formulation: Formulation, nested: Nested, point: Point) -> Iterator[str]:
+    terms, problem = formulation.terms, formulation.problem
+    for index, fitted in enumerate(terms.fitted):
+        kind = "count" if fitted.is_count else "capacity"
+        value = point.count[index] if fitted.is_count else point.capacity[index]
+        if fitted.most is not None and value < fitted.most:
+            cause = _cause(formulation, nested, point, Variable(kind, index), fitted.most)
+            yield f"{kind}:{fitted.name}: requested {fitted.most}, clamped to {value}: {cause}"
+    for index, choice in enumerate(problem.choices):
+        if point.options[index]:
+            best, taken = choice.options[0].name, choice.options[point.options[index]].name
+            cause = _cause(formulation, nested, point, Variable("choice", index), 0)
+            yield f"choice:{choice.name}: best {best}, fell back to {taken}: {cause}"
+    wanted, got = terms.chunks[-1], terms.chunks[point.chunk]
+    if got < wanted:
+        cause = _cause(formulation, nested, point, Variable("prefill"), wanted)
+        yield f"prefill: requested {wanted}, clamped to {got}: {cause}"
+    experts = terms.experts
+    if experts is not None and experts.most is not None and point.experts < experts.most:
+        cause = _cause(formulation, nested, point, Variable("experts"), experts.most)
+        yield f"experts: requested {experts.most}, clamped to {point.experts}: {cause}"
+
+
+def _cause(
+    formulation: Formulation, nested: Nested, point: Point, variable: Variable, wanted: int
+) -> str:
+    return describe(formulation, shortage_at(nested, point, variable, wanted))
+
+
+def describe(formulation: Formulation, shortage: Shortage) -> str:
+    """Who is short, of how much and where, in one clause."""
+    terms, ranks = formulation.terms, formulation.problem.ranks
+    if shortage.pools:
+        pool = terms.pools[shortage.pools[0]]
+        needed = shortage.corner.usable[shortage.pools[0]]
+        return f"pool {pool.name} would need {needed} usable blocks, max_blocks is {pool.most}"
+    if not shortage.rows:
+        return "a goal of higher priority or a linear constraint rules it out"
+    row, missing = max(shortage.rows, key=lambda entry: entry[1])
+    return f"rank {ranks[row.rank].name} is short by {human_bytes(missing)} in {row.phase}"
+
+
+def _surprises(formulation: Formulation) -> Iterator[str]:
+    problem = formulation.problem
+    pools = default_fill_pools(problem)
+    fill = problem.fill
+    if fill is None and len(pools) > 1:
+        later = ", ".join(pools[1:])
+        yield (
+            f"fill: {pools[0]} takes the rest, so {later} stay at their floor but for what is left "
+            "(a fill section says otherwise)"
+        )
+    if problem.experts is not None and formulation.terms.experts is not None:
+        if formulation.terms.experts.most is None:
+            yield "experts: no max_slots, so they take what the goals before them leave"

@@ -1,0 +1,166 @@
+"""Bytes: what a rank has, and what lives on it in each phase. Granules are laid out in pages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from kvplan.models.elastic import Consumer, Experts, Option, Staging
+from kvplan.models.pools import Pool
+from kvplan.models.problem import Problem
+from kvplan.models.ranks import Rank, RankMemory, Share
+
+MIB, GIB = 2**20, 2**30
+
+
+class Quota(NamedTuple):
+    """Bytes that a rank may use, and which figure says so."""
+
+    bytes: int
+    bounds: frozenset[str]
+    """declared, or those of utilization and physical that rule (both when they are equal)."""
+    physical: int | None
+    """Where the staging is the headroom: what it and everything else must stay within."""
+
+
+def quota_of(rank: Rank) -> Quota:
+    """The quota of a rank: declared, or the smaller share of what was measured."""
+    if rank.memory is None:
+        return Quota(rank.quota or 0, frozenset({"declared"}), None)
+    memory, shares = rank.memory, {}
+    if memory.utilization is not None:
+        charged = [memory.peak_torch, memory.non_torch, memory.graphs, memory.connector]
+        charged += [_term(memory.safety, memory), *memory.other.values()]
+        shares["utilization"] = math.floor(memory.utilization * (memory.total or 0)) - sum(charged)
+    derived = memory.prefill_headroom == "from_staging"
+    if memory.free is not None:
+        headroom = _term(memory.prefill_headroom, memory)
+        shares["physical"] = memory.free - memory.connector - headroom
+    least = min(shares.values())
+    bounds = frozenset(name for name, share in shares.items() if share == least)
+    return Quota(least, bounds, shares.get("physical") if derived else None)
+
+
+def _term(term: int | Share | str, memory: RankMemory) -> int:
+    if isinstance(term, Share):
+        return math.ceil(term.fraction * (memory.total or 0))
+    return term if isinstance(term, int) else 0
+
+
+def pages(needed: int, granule: int) -> int:
+    """Bytes of an allocation: whole granules, the last of them perhaps in part unused."""
+    whole, rest = divmod(needed, granule)
+    return (whole + (rest > 0)) * granule
+
+
+def auto_granule(quota: int) -> int:
+    """2 MiB, doubled at 2, 4, 8 and 16 GiB of quota."""
+    granule = 2 * MIB
+    for threshold in (2 * GIB, 4 * GIB, 8 * GIB, 16 * GIB):
+        if quota >= threshold:
+            granule *= 2
+    return granule
+
+
+def at_stage(figure: int | Mapping[str, int], stage: int) -> int:
+    """A figure for one stage."""
+    return figure if isinstance(figure, int) else figure[str(stage)]
+
+
+def pool_bytes(pool: Pool, stage: int, quota: int, allocated: int) -> int:
+    """Bytes of a pool on a rank: every buffer is an allocation of its own."""
+    total = 0
+    for buffer in pool.layout:
+        granule = auto_granule(quota) if buffer.granule == "auto" else buffer.granule
+        total += pages(allocated * at_stage(buffer.bytes, stage), granule)
+    return total
+
+
+def staging_bytes(problem: Problem, stage: int, chunk: int | None) -> int:
+    """Bytes that a prefill of one chunk takes: all entries, of a group the largest alone."""
+    alone, groups = 0, dict[str, int]()
+    if problem.prefill is None or chunk is None:
+        return 0
+    for entry in problem.prefill.staging:
+        if entry.stage not in (None, stage):
+            continue
+        taken = _entry_bytes(entry, chunk)
+        if entry.group is None:
+            alone += taken
+        else:
+            groups[entry.group] = max(taken, groups.get(entry.group, 0))
+    return alone + sum(groups.values())
+
+
+def _entry_bytes(entry: Staging, chunk: int) -> int:
+    if entry.table is not None:
+        needed = min((tokens, taken) for tokens, taken in entry.table if tokens >= chunk)[1]
+    else:
+        needed = math.ceil((entry.base or 0) + (entry.per_token or Fraction(0)) * chunk)
+    return pages(needed, entry.granule)
+
+
+def expert_bytes(experts: Experts, stage: int, slots: int) -> int:
+    """Bytes of the first `slots` slots of every layer, one allocation a rank."""
+    sizes = experts.slot_bytes
+    taken, left = 0, slots
+    for count, size in ((slots, sizes),) if isinstance(sizes, int) else sizes:
+        taken += min(count, left) * size
+        left -= min(count, left)
+    return pages(taken * at_stage(experts.layers, stage), experts.granule)
+
+
+def fixed_bytes(thing: Consumer | Option, rank: Rank) -> int:
+    """Bytes of a consumer or an option on a rank; the rank's own figure goes before its stage's."""
+    if isinstance(thing.bytes, int):
+        return thing.bytes
+    return thing.bytes.get(rank.name, thing.bytes.get(str(rank.stage), 0))
+
+
+@dataclass(frozen=True)
+class Residents:
+    """What was decided to live on every rank."""
+
+    allocated: dict[str, int]
+    """Blocks by pool, reserved ones included."""
+    chunk: int | None
+    slots: int | None
+    slots_in_prefill: int | None
+    options: tuple[Option, ...]
+
+
+class Item(NamedTuple):
+    """Bytes that live on a rank in some phases."""
+
+    name: str
+    bytes: int
+    phases: tuple[str, ...]
+
+
+def items(problem: Problem, rank: Rank, residents: Residents) -> Iterator[Item]:
+    """Everything that lives on one rank."""
+    quota, every = quota_of(rank).bytes, problem.phases
+    serving = tuple(phase for phase in every if phase != "load")
+    for thing in (*problem.consumers, *residents.options):
+        yield Item(thing.name, fixed_bytes(thing, rank), thing.phases or every)
+    for pool in problem.pools:
+        taken = pool_bytes(pool, rank.stage, quota, residents.allocated[pool.name])
+        yield Item(pool.name, taken, serving)
+    yield Item("staging", staging_bytes(problem, rank.stage, residents.chunk), ("prefill",))
+    if problem.experts is not None:
+        kept = expert_bytes(problem.experts, rank.stage, residents.slots_in_prefill or 0)
+        yield Item("experts", kept, ("prefill",))
+        taken = expert_bytes(problem.experts, rank.stage, residents.slots or 0)
+        yield Item("experts", taken, tuple(phase for phase in serving if phase != "prefill"))
+
+
+def usage(problem: Problem, rank: Rank, residents: Residents) -> dict[str, int]:
+    """Bytes in use on a rank by phase."""
+    used = dict.fromkeys(problem.phases, 0)
+    for item in items(problem, rank, residents):
+        for phase in dict.fromkeys(item.phases):
+            used[phase] += item.bytes
+    return used

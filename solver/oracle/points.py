@@ -1,0 +1,194 @@
+"""What is still in the running: the points of a small problem that no goal has left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kvplan.solver.oracle.linear import Linear
+from kvplan.solver.oracle.rows import Array
+from kvplan.solver.oracle.space import Space
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Points:
+    """Feasible points: a class of members, a setting, and blocks.
+
+    Members of a class need the same blocks of every pool, have the same chunk and the same raw
+    needs wherever copies count: nothing that is measured in bytes or blocks tells them apart.
+
+    A pool's blocks are either chosen (a point each) or the fewest legal ones. The fewest stand for
+    all others as long as no goal or constraint has looked at the pool: bytes never fall as blocks
+    are added (verified in `never_falling`), floors and copies only ask for at least so many, so
+    a point has a completion if and only if it has one with the fewest.
+    """
+
+    def __init__(self, space: Space, copied: Sequence[str]) -> None:
+        self.space = space
+        least = space.least_counts()
+        counts = np.array([len(table.usable) for table in space.pools], np.int64)
+        self.alive = np.all(least < counts, axis=1)  # [member]
+        keys = [*least.T, space.chunk_of(), *(c for name in copied for c in space.raws[name].T)]
+        self._classify(keys)
+        self.chosen: set[int] = set()
+        self._pair(least)
+
+    def _classify(self, keys: Sequence[Array]) -> None:
+        """Number the classes of alive members with equal keys; one member speaks for each."""
+        living = np.flatnonzero(self.alive)
+        group, speaker = grouped([key[living] for key in keys], len(living))
+        self.kind = np.full(self.space.members, -1, np.int64)  # [member]
+        self.kind[living] = group
+        self.speaker = living[speaker]  # [class]
+
+    def _pair(self, least: Array) -> None:
+        space, classes = self.space, len(self.speaker)
+        space.check_size(classes, len(space.settings.all))
+        used = space.chunk_rows[space.chunk_of()[self.speaker]]  # [class, row]
+        for index, table in enumerate(space.pools):
+            used = used + table.bytes[least[self.speaker, index]]
+        both = used[:, None, :] + space.settings.table[None, :, :]
+        self.of, self.setting = np.nonzero(np.all(both <= space.limits, axis=2))  # [point]
+        self.used = both[self.of, self.setting]  # [point, row]
+        self.counts = least[self.speaker[self.of]]  # [point, pool]
+        self._bury()
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def take(self, which: Array | Mask) -> None:
+        """Go on with some of the points (a mask, or indices with repetitions)."""
+        self.of, self.setting = self.of[which], self.setting[which]
+        self.used, self.counts = self.used[which], self.counts[which]
+
+    def keep(self, mask: Mask) -> None:
+        """Drop points, and members without any."""
+        self.take(mask)
+        self._bury()
+
+    def keep_members(self, mask: Mask) -> None:
+        """Drop members, and points without any."""
+        self.alive &= mask
+        present = np.zeros(len(self.speaker), np.bool_)
+        present[self.kind[self.alive]] = True
+        living = np.flatnonzero(self.alive)
+        self.speaker[self.kind[living]] = living
+        self.take(present[self.of])
+
+    def _bury(self) -> None:
+        present = np.zeros(len(self.speaker) + 1, np.bool_)  # the last: members of no class
+        present[self.of] = True
+        self.alive &= present[self.kind]
+
+    def split(self, figure: Array) -> None:  # [member]
+        """Split the classes so that a figure is the same for all members of one."""
+        parent = self.kind
+        self._classify([parent, figure])
+        children = parent[self.speaker]  # [class]: the class it was part of
+        order = np.argsort(children, kind="stable")
+        number = np.bincount(children, minlength=int(self.of.max(initial=0)) + 1)
+        first = np.cumsum(number) - number
+        copies = number[self.of]
+        self.space.check_size(int(copies.sum()))
+        place = np.arange(int(copies.sum())) - np.repeat(np.cumsum(copies) - copies, copies)
+        new = order[np.repeat(first[self.of], copies) + place]
+        self.take(np.repeat(np.arange(len(self.of)), copies))
+        self.of = new
+
+    def choose(self, pool: int) -> None:
+        """Give every legal count of a pool a point of its own."""
+        if pool in self.chosen:
+            return
+        self.chosen.add(pool)
+        table = self.space.pools[pool]
+        self.space.check_size(len(self), len(table.usable))
+        index = np.arange(len(table.usable))
+        fits = index[None, :] >= self.counts[:, pool, None]  # [point, count]
+        base = self.used - table.bytes[self.counts[:, pool]]
+        for row, limit in enumerate(self.space.limits):
+            fits &= base[:, row, None] + table.bytes[None, :, row] <= limit
+        point, count = np.nonzero(fits)
+        self.take(point)
+        self.counts[:, pool] = count
+        self.used = base[point] + table.bytes[count]
+
+    def raise_copies(self, batch: str) -> int:
+        """Keep the points with the most whole copies of a batch; floors rise to hold them.
+
+        Copies ask each pool for at least so many blocks, so the fewest stand for all again.
+        """
+        space, raw = self.space, self.space.raws[batch][self.speaker[self.of]]  # [point, pool]
+        most = max(int(table.in_use.max(initial=0)) for table in space.pools)
+        space.check_size(len(self), most + 1)
+        copies = np.arange(most + 1)
+        fits = np.ones((len(self), most + 1), np.bool_)
+        used = np.repeat(self.used[:, None, :], most + 1, axis=1)  # [point, copies, row]
+        lifted = []
+        for pool, table in enumerate(space.pools):
+            least = np.searchsorted(table.in_use, raw[:, pool, None] * copies)
+            least = np.maximum(least, self.counts[:, pool, None])
+            fits &= least < len(table.usable)
+            if pool in self.chosen:
+                fits &= least == self.counts[:, pool, None]
+            least = np.minimum(least, len(table.usable) - 1)
+            used += table.bytes[least] - table.bytes[self.counts[:, pool]][:, None, :]
+            lifted.append(least)
+        fits &= np.all(used <= space.limits, axis=2)
+        best = int(np.flatnonzero(fits.any(axis=0)).max())
+        self.counts = np.stack([least[:, best] for least in lifted], axis=1)
+        self.used = used[:, best]
+        self.keep(fits[:, best])
+        return best
+
+    def copies_of(self, batch: str) -> Array:  # [point]
+        """Whole copies of a batch that the blocks of every point hold."""
+        raw = self.space.raws[batch][self.speaker[self.of]]
+        most = np.full(len(self), np.iinfo(np.int64).max, np.int64)
+        for pool, table in enumerate(self.space.pools):
+            needed = raw[:, pool]
+            held = table.in_use[self.counts[:, pool]] // np.maximum(needed, 1)
+            most = np.where(needed > 0, np.minimum(most, held), most)
+        return most
+
+    def measure(self, form: Linear) -> tuple[Array, int]:
+        """Value of a form at every point, over its common denominator."""
+        space = self.space
+        form, tables = form.scaled({name: space.values_of(name) for name in form.weights})
+        total = np.zeros(len(self), np.int64)
+        for variable, line in tables.items():
+            kind, _, name = variable.partition(":")
+            if kind == "blocks":
+                total = total + line[self.counts[:, space.pool_index(name)]]
+            elif kind == "copies":
+                total = total + line[self.copies_of(name)]
+            elif kind in ("experts", "choice"):
+                total = total + line[self.setting]
+            else:
+                total = total + space.spread(variable, line)[self.speaker[self.of]]
+        return total, form.scale
+
+    def measure_members(self, form: Linear) -> tuple[Array, int]:
+        """Value of a form of member variables at every member, over its common denominator."""
+        space = self.space
+        form, tables = form.scaled({name: space.values_of(name) for name in form.weights})
+        total = np.zeros(space.members, np.int64)
+        for variable, line in tables.items():
+            total = total + space.spread(variable, line)
+        return total, form.scale
+
+
+def grouped(keys: Sequence[Array], length: int) -> tuple[Array, Array]:
+    """Number of the group of every line with equal keys, and one line of each group."""
+    joint, size = np.zeros(length, np.int64), 1
+    for key in keys:
+        low, high = (int(key.min()), int(key.max())) if length else (0, 0)
+        if size * (high - low + 1) >= 2**62:
+            joint = np.unique(joint, return_inverse=True)[1].reshape(-1)
+            size = length
+        joint = joint * (high - low + 1) + (key - low)
+        size *= high - low + 1
+    _, speaker, group = np.unique(joint, return_index=True, return_inverse=True)
+    return group.reshape(-1), speaker

@@ -1,0 +1,153 @@
+"""Every value of every variable of a small problem, as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.pools import Pool
+from kvplan.models.problem import Problem
+from kvplan.solver.oracle import needs
+from kvplan.solver.oracle.demand import Axis, Demand, capacity_axis, least_need, named
+from kvplan.solver.oracle.memory import at_stage, quota_of
+from kvplan.solver.oracle.rows import Array, limits_of, pool_rows, rows_of, staging_rows
+from kvplan.solver.oracle.settings import Settings
+
+
+class PoolTable(NamedTuple):
+    """All legal counts of a pool that some quota could hold, rising."""
+
+    usable: Array  # [count]
+    in_use: Array  # [count]: blocks that may be in use when a request is admitted
+    bytes: Array  # [count, row]
+
+
+class Space:
+    """Tables of a problem.
+
+    A member is one combination of fitted capacities, fitted counts and a chunk; a setting is one of
+    options and expert slots. Blocks are enumerated over the tables of their pools.
+
+    Raises
+    ------
+    ValueError : a table has more than `limit` lines, or a count is bounded by nothing.
+    InvalidProblem : copies of a batch that needs no block.
+    """
+
+    def __init__(self, problem: Problem, limit: int) -> None:
+        self.problem, self.limit = problem, limit
+        self.rows = rows_of(problem)
+        self.limits = limits_of(self.rows)
+        self.pools = [self._pool_table(pool) for pool in problem.pools]
+        self.chunks: Sequence[int | None] = (None,)
+        if problem.prefill is not None:
+            self.chunks = problem.prefill.candidates
+        self.axes = self._request_axes()
+        self.demand = Demand(problem, self.axes, self.chunks)
+        self.members = math.prod(self.demand.shape)
+        self.check_size(self.members)
+        self.raws = self._raws()
+        self.chunk_rows = staging_rows(problem, self.rows, self.chunks)
+        self.settings = Settings(problem, self.rows, self.check_size)
+
+    def check_size(self, *lengths: int) -> None:
+        """Raise where a grid has more cells than allowed."""
+        if math.prod(lengths) > self.limit:
+            cells = " x ".join(map(str, lengths))
+            raise ValueError(f"expected an instance of at most {self.limit} cells, got {cells}")
+
+    def _pool_table(self, pool: Pool) -> PoolTable:
+        """Every count up to what a quota could hold; bytes before rounding bound it from above."""
+        most = [] if pool.max_blocks is None else [pool.max_blocks]
+        for rank in self.problem.ranks:
+            block = sum(at_stage(buffer.bytes, rank.stage) for buffer in pool.layout)
+            if block > 0:
+                most.append(quota_of(rank).bytes // block - pool.reserved_blocks)
+        self.check_size(min(most) + 1)
+        structural = needs.structural_floors(self.problem)[pool.name]
+        counts = range(0, min(most) + 1, pool.multiple_of)
+        usable = [count for count in counts if count >= max(structural, pool.min_blocks)]
+        share = needs.headroom(self.problem, pool)
+        in_use = [needs.blocks_in_use(count, share) for count in usable]
+        table = pool_rows(pool, self.rows, [count + pool.reserved_blocks for count in usable])
+        return PoolTable(np.array(usable, np.int64), np.array(in_use, np.int64), table)
+
+    def _request_axes(self) -> list[Axis]:
+        axes = []
+        for batch in self.problem.batches:
+            for name, request in named(batch):
+                if request.fit == "capacity":
+                    axes.append(capacity_axis(batch, name, request))
+                elif request.fit == "count":
+                    most = self._most_alike(least_need(self.problem, batch, name, request))
+                    counts = [count for count in (most, request.count) if count is not None]
+                    if not counts:
+                        raise ValueError(f"expected a bound on the count of {name!r}, got none")
+                    axes.append(Axis(f"count:{name}", range(request.min_count or 1, min(counts) + 1)))
+        return axes
+
+    def _most_alike(self, need: dict[str, int]) -> int | None:
+        """Requests that the blocks in use could hold if they held nothing else."""
+        bounds = [
+            int(table.in_use.max(initial=0)) // need[pool.name]
+            for pool, table in zip(self.problem.pools, self.pools, strict=True)
+            if need[pool.name] > 0
+        ]
+        return min(bounds, default=None)
+
+    def _raws(self) -> dict[str, Array]:  # [member, pool] by batch
+        raws = {}
+        for batch in self.problem.batches:
+            columns = [self.demand.raw(batch, pool.name) for pool in self.problem.pools]
+            spread = [np.broadcast_to(column, self.demand.shape).reshape(-1) for column in columns]
+            raws[batch.name] = np.array(spread, np.int64).reshape(-1, self.members).T
+        return raws
+
+    def least_counts(self) -> Array:  # [member, pool]
+        """Index of the fewest legal blocks that serve every batch; past the end where none do."""
+        least = np.zeros((self.members, len(self.pools)), np.int64)
+        for raw in self.raws.values():
+            for index, table in enumerate(self.pools):
+                served = np.searchsorted(table.in_use, raw[:, index])
+                least[:, index] = np.maximum(least[:, index], served)
+        return least
+
+    def chunk_of(self) -> Array:  # [member]
+        """Index of the chunk of every member."""
+        return np.arange(self.members) % len(self.chunks)
+
+    def values_of(self, variable: str) -> Sequence[int]:
+        """Domain of a variable: its axis, all settings, the legal blocks, whole copies."""
+        kind, _, name = variable.partition(":")
+        if kind == "blocks":
+            return [int(count) for count in self.pools[self.pool_index(name)].usable]
+        if kind == "copies":
+            return range(max((int(table.in_use.max(initial=0)) for table in self.pools), default=0) + 1)
+        if kind == "experts" or kind == "choice":
+            return self.settings.values(variable)
+        return [chunk or 0 for chunk in self.chunks] if kind == "prefill" else self._axis(variable)[1]
+
+    def _axis(self, variable: str) -> tuple[int, Sequence[int]]:
+        for index, axis in enumerate(self.axes):
+            if axis.variable == variable:
+                return index, axis.values
+        raise KeyError(variable)
+
+    def spread(self, variable: str, line: Array) -> Array:  # [member]
+        """A figure for every value of a member variable, for every member."""
+        shape = [1] * len(self.demand.shape)
+        shape[-1 if variable == "prefill" else self._axis(variable)[0]] = len(line)
+        return np.broadcast_to(line.reshape(shape), self.demand.shape).reshape(-1)
+
+    def pool_index(self, name: str) -> int:
+        """Place of a pool."""
+        return [pool.name for pool in self.problem.pools].index(name)
+
+    def refuse_empty_copies(self, batch: str) -> None:
+        """Copies of a batch that holds no block anywhere are without number."""
+        if not np.all(self.raws[batch].sum(axis=1) > 0):
+            raise InvalidProblem.at(f"copies:{batch}", "a batch that needs blocks", "none")
