@@ -70,11 +70,14 @@ class CapacityGrid:
             first = start + (residue - start) % self.period
             if first >= high or not fits(first):
                 continue
-            steps = (high - 1 - first) // self.period
-            best = first + self.period * bisect_largest(
-                lambda k, first=first: fits(first + k * self.period), 0, steps  # type: ignore[misc]
-            )
+            best = self._bisect_class(fits, first, high)
         return best
+
+    def _bisect_class(self, fits: Fits, first: int, high: int) -> int:
+        """Largest C below `high` in the residue class of `first`, which fits."""
+        period = self.period
+        steps = (high - 1 - first) // period
+        return first + period * bisect_largest(lambda k: fits(first + k * period), 0, steps)
 
     def _classes(self) -> Iterator[int]:
         """Residues modulo the period that hold a stepping point."""

@@ -82,9 +82,7 @@ class Demand:
             raw[coupling.rule.pool] += self._shared(batch, coupling, capacity)
         return raw
 
-    def floors(
-        self, chunk: int, capacity: tuple[int, ...], count: tuple[int, ...]
-    ) -> list[int]:
+    def floors(self, chunk: int, capacity: tuple[int, ...], count: tuple[int, ...]) -> list[int]:
         """Usable blocks by pool that every batch needs; min, multiple and structure applied."""
         pools = self.terms.pools
         floors = [pool.least for pool in pools]
@@ -157,12 +155,12 @@ class Demand:
         """Raw blocks of the given requests of a batch in one cache."""
         if len(terms.fixed) < VECTORISE_FROM:
             return sum(
-                request.count
+                request.requests
                 * self._one(rule, request.capacity, request.history, chunk, terms.prefix_tokens)
                 for request in terms.fixed
             )
         if rule.kind == STATE:
-            return placeholder_blocks(rule) * sum(request.count for request in terms.fixed)
+            return placeholder_blocks(rule) * sum(request.requests for request in terms.fixed)
         return self._many(rule, terms, chunk)
 
     def _many(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
@@ -173,7 +171,7 @@ class Demand:
         figures = (rule.groups, rule.extra_blocks, rule.reach, flight, *(rule.scratch or ()))
         if max(max(map(max, requests), default=0), *figures) >= _SAFE_TOKENS or not requests:
             return sum(
-                r.count * int(request_blocks(rule, r.capacity, r.history, flight, prefix))
+                r.requests * int(request_blocks(rule, r.capacity, r.history, flight, prefix))
                 for r in requests
             )
         import numpy as np

@@ -34,8 +34,8 @@ class World(NamedTuple):
 class Corner(NamedTuple):
     """A least demand of a world: the free capacities at one of their low points."""
 
-    capacity: tuple[int, ...]  # tokens by fitted request
-    count: tuple[int, ...]
+    capacities: tuple[int, ...]  # tokens by fitted request
+    counts: tuple[int, ...]
     usable: tuple[int, ...]  # blocks by pool, or beyond a pool's max_blocks
 
 
@@ -78,8 +78,10 @@ class Nested:
     def corner(self, world: World, point: tuple[int, ...]) -> Corner:
         """The least demand of a world at given values of the fitted variables."""
         fitted = self.terms.fitted
-        capacity = tuple(f.capacity if f.is_count else v for f, v in zip(fitted, point, strict=True))
-        count = tuple(v if f.is_count else f.count for f, v in zip(fitted, point, strict=True))
+        capacity = tuple(
+            f.capacity if f.is_count else v for f, v in zip(fitted, point, strict=True)
+        )
+        count = tuple(v if f.is_count else f.requests for f, v in zip(fitted, point, strict=True))
         usable = self.demand.floors(world.chunk, capacity, count)
         for index, least in enumerate(world.blocks):
             usable[index] = max(usable[index], least)
@@ -151,11 +153,11 @@ class Nested:
         The value of a choice is minus the index of its option.
         """
         if variable.kind == "blocks":
-            return self._largest_blocks(world, variable.index)
+            return self._largest_blocks(world, variable.position)
         if variable.kind == "choice":
-            return -world.options[variable.index] if self.possible(world) else None
+            return -world.options[variable.position] if self.possible(world) else None
         if variable.kind == "capacity":
-            return self._largest_capacity(world, variable.index)
+            return self._largest_capacity(world, variable.position)
         if not self.possible(world):
             return None
         if variable.kind == "prefill":
@@ -173,17 +175,17 @@ class Nested:
     def range_of(self, world: World, variable: Variable) -> tuple[int, int | None]:
         """Bounds of a variable in a world; None where only the quota bounds it."""
         if variable.kind in ("capacity", "count"):
-            return world.low[variable.index], world.high[variable.index]
+            return world.low[variable.position], world.high[variable.position]
         if variable.kind == "experts":
             assert self.terms.experts is not None
             return world.experts, self.terms.experts.most
         if variable.kind == "prefill":
             return self.terms.chunks[world.chunk], self.terms.chunks[world.chunk_most]
         if variable.kind == "blocks":
-            return world.blocks[variable.index], self.terms.pools[variable.index].most
+            return world.blocks[variable.position], self.terms.pools[variable.position].most
         if variable.kind == "choice":
-            return -world.options[variable.index], -world.options[variable.index]
-        return world.copies[variable.index], None
+            return -world.options[variable.position], -world.options[variable.position]
+        return world.copies[variable.position], None
 
     def at_least(self, world: World, variable: Variable, value: int) -> World:
         """The world with a variable bounded from below (a choice is left as it is)."""
@@ -205,7 +207,7 @@ class Nested:
         """The world with a variable at the largest value that it can have."""
         world = self.at_least(world, variable, value)
         if variable.kind in ("capacity", "count"):
-            return world._replace(high=_put(world.high, variable.index, value))
+            return world._replace(high=_put(world.high, variable.position, value))
         if variable.kind == "prefill":
             return world._replace(chunk_most=world.chunk)
         return world

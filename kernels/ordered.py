@@ -54,15 +54,13 @@ def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -
     return finish(nested, worlds[0], bounds, exact=True)
 
 
-def finish(
-    nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool
-) -> Answer:
+def finish(nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool) -> Answer:
     """Fill by shares, keep experts in prefill, and value every goal."""
     corner = next(c for c in nested.corners(world) if nested.fits(world, c.usable))
     usable = _share_out(nested, world, corner.usable)
     point = Point(
-        capacity=corner.capacity,
-        count=corner.count,
+        capacities=corner.capacities,
+        counts=corner.counts,
         chunk=world.chunk,
         options=world.options,
         experts=world.experts,
@@ -74,9 +72,7 @@ def finish(
     return Answer(point, values, tuple(bounds), exact)
 
 
-def _raise(
-    nested: Nested, worlds: list[World], variable: Variable
-) -> tuple[list[World], Fraction]:
+def _raise(nested: Nested, worlds: list[World], variable: Variable) -> tuple[list[World], Fraction]:
     """Settle one variable at the largest value that any world allows."""
     reached = [(nested.largest(world, variable), world) for world in worlds]
     best = max(value for value, _ in reached if value is not None)
@@ -105,9 +101,13 @@ def _raise_listed(
         ceiling: int | None = None  # more chunk never leaves more for the wide variable
         for chosen in _listed_worlds(world, listed):
             base = sum((_listed_value(nested, chosen, term) for term in listed), Fraction(0))
-            if wide is not None and ceiling is not None and best is not None:
-                if base + term_value(wide, ceiling) < best:
-                    continue
+            if (
+                wide is not None
+                and ceiling is not None
+                and best is not None
+                and base + term_value(wide, ceiling) < best
+            ):
+                continue
             if wide is None:
                 if not nested.possible(chosen):
                     break
@@ -139,7 +139,7 @@ def _listed_worlds(world: World, listed: list[GoalTerm]) -> list[World]:
 def _listed_value(nested: Nested, world: World, term: GoalTerm) -> Fraction:
     if term.variable.kind == "prefill":
         return term_value(term, nested.terms.chunks[world.chunk])
-    return term_value(term, -world.options[term.variable.index])
+    return term_value(term, -world.options[term.variable.position])
 
 
 def _hold(nested: Nested, world: World, term: GoalTerm, worth: Fraction) -> World:

@@ -50,7 +50,7 @@ class FixedRequests(NamedTuple):
 
     capacity: int
     history: int
-    count: int
+    requests: int
 
 
 class Fitted(NamedTuple):
@@ -63,7 +63,7 @@ class Fitted(NamedTuple):
     most: int | None  # what was asked; None: bounded by the quota
     flight: int  # capacity - history, constant
     capacity: int  # of a count-fitted request
-    count: int  # of a capacity-fitted request
+    requests: int  # of a capacity-fitted request
 
 
 class BatchTerms(NamedTuple):
@@ -83,7 +83,7 @@ class Row(NamedTuple):
     """One budget: the bytes of a rank in a phase must not exceed the room."""
 
     rank: int
-    phase: int
+    phase: str
     room: int  # quota less fixed consumers
     pools: tuple[Buffers, ...]  # by pool; empty where the pool takes nothing
     layers: int  # of expert slots
@@ -109,7 +109,7 @@ class Variable(NamedTuple):
     """A variable by kind and position (of the pool, fitted request, choice or batch)."""
 
     kind: str  # blocks, capacity, count, prefill, experts, choice, copies
-    index: int = 0
+    position: int = 0
 
 
 Curve = tuple[tuple[Fraction, Fraction], ...]

@@ -13,8 +13,8 @@ from kvplan.kernels.terms import Curve, GoalTerm, GoalTerms, LinearTerms, Terms,
 class Point(NamedTuple):
     """A value for every decision; by position."""
 
-    capacity: tuple[int, ...]  # tokens by fitted request
-    count: tuple[int, ...]
+    capacities: tuple[int, ...]  # tokens by fitted request
+    counts: tuple[int, ...]
     chunk: int  # index
     options: tuple[int, ...]
     experts: int
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 def copies_held(terms: Terms, demand: Demand, point: Point, batch: int) -> int:
     """min over pools of floor(usable x u / raw): whole copies of a batch that the blocks hold."""
-    raws = demand.raw(batch, point.chunk, point.capacity, point.count)
+    raws = demand.raw(batch, point.chunk, point.capacities, point.counts)
     held = [
         usable * pool.use_num // (raw * pool.use_den)
         for raw, usable, pool in zip(raws, point.usable, terms.pools, strict=True)
@@ -48,9 +48,9 @@ def variable_value(terms: Terms, demand: Demand, point: Point, variable: Variabl
     if kind == "blocks":
         return point.usable[index]
     if kind == "capacity":
-        return point.capacity[index]
+        return point.capacities[index]
     if kind == "count":
-        return point.count[index]
+        return point.counts[index]
     if kind == "prefill":
         return terms.chunks[point.chunk]
     if kind == "experts":
@@ -96,7 +96,7 @@ def constraint_value(terms: Terms, demand: Demand, point: Point, constraint: Lin
     total = 0
     for coefficient, variable, option in constraint.terms:
         if option >= 0:
-            total += coefficient * (point.options[variable.index] == option)
+            total += coefficient * (point.options[variable.position] == option)
         else:
             total += coefficient * variable_value(terms, demand, point, variable)
     return total

@@ -37,7 +37,7 @@ def assemble(
     terms, point = formulation.terms, answer.point
     check_point(terms, nested.demand, point)
     pools = terms.pools
-    floors = nested.demand.floors(point.chunk, point.capacity, point.count)
+    floors = nested.demand.floors(point.chunk, point.capacities, point.counts)
     problem = formulation.problem
     status: Literal["optimal", "feasible"] = "optimal" if answer.exact else "feasible"
     decisions: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _requests(formulation: Formulation, point: Point) -> Iterator[RequestPlan]:
             asked = Asked.model_construct(capacity=capacity, history=history, count=wanted)
             if request.fit != "none":
                 index = formulation.fitted_at[b, r]
-                capacity, count = point.capacity[index], point.count[index]
+                capacity, count = point.capacities[index], point.counts[index]
                 history = capacity - request.flight_tokens
             yield RequestPlan.model_construct(
                 batch=batch.name,
@@ -140,8 +140,8 @@ def _pool_reasons(formulation: Formulation, shortage: Shortage) -> Iterator[str]
 def _floor_point(nested: Nested, world: World, shortage: Shortage) -> Point:
     experts = nested.terms.experts
     return Point(
-        capacity=shortage.corner.capacity,
-        count=shortage.corner.count,
+        capacities=shortage.corner.capacities,
+        counts=shortage.corner.counts,
         chunk=world.chunk,
         options=world.options,
         experts=world.experts,

@@ -47,7 +47,7 @@ def _steps(formulation: Formulation, point: Point) -> Iterator[tuple[str, Variab
     terms = formulation.terms
     for index, fitted in enumerate(terms.fitted):
         kind = "count" if fitted.is_count else "capacity"
-        value = point.count[index] if fitted.is_count else point.capacity[index]
+        value = point.counts[index] if fitted.is_count else point.capacities[index]
         if fitted.most is None or value < fitted.most:
             yield f"{kind}:{fitted.name}", Variable(kind, index), value + 1
     if point.chunk + 1 < len(terms.chunks):

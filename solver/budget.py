@@ -119,7 +119,9 @@ def _row(problem: Problem, index: int, phase: str, layout: Layout) -> Row:
         room=quota - fixed,
         pools=layout.pools if loaded else (),
         layers=layout.layers if loaded else 0,
-        lent=phase == "prefill" and problem.experts is not None and problem.experts.lend is not None,
+        lent=phase == "prefill"
+        and problem.experts is not None
+        and problem.experts.lend is not None,
         staging=layout.staging if phase == "prefill" else (),
         options=tuple(
             tuple(at_rank(o.bytes, rank) if lives_in(o, phase) else 0 for o in choice.options)
@@ -143,9 +145,7 @@ def _headroom_rows(problem: Problem, index: int, layout: Layout) -> list[Row]:
         return []
     rows = (_row(problem, index, phase, layout) for phase in problem.phases)
     return [
-        row._replace(
-            room=row.room - row.quota + physical, quota=physical, staging=layout.staging
-        )
+        row._replace(room=row.room - row.quota + physical, quota=physical, staging=layout.staging)
         for row in rows
         if row.phase != "prefill"
     ]

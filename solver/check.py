@@ -40,7 +40,7 @@ def row_bytes(terms: Terms, row: Row, point: Point) -> int:
 
 def _ranges(terms: Terms, point: Point) -> Iterator[str]:
     for index, fitted in enumerate(terms.fitted):
-        value = point.count[index] if fitted.is_count else point.capacity[index]
+        value = point.counts[index] if fitted.is_count else point.capacities[index]
         if value < fitted.least or (fitted.most is not None and value > fitted.most):
             yield f"{fitted.name} = {value} is outside {fitted.least} to {fitted.most}"
     if not 0 <= point.chunk < len(terms.chunks):
@@ -59,7 +59,7 @@ def _pools(terms: Terms, demand: Demand, point: Point) -> Iterator[str]:
     """usable >= ceil(raw / utilization) for every batch; least, most and multiple."""
     needs = [pool.least for pool in terms.pools]
     for batch in range(len(terms.batches)):
-        raws = demand.raw(batch, point.chunk, point.capacity, point.count)
+        raws = demand.raw(batch, point.chunk, point.capacities, point.counts)
         for index, (raw, pool) in enumerate(zip(raws, terms.pools, strict=True)):
             needs[index] = max(needs[index], int(ceil_div(raw * pool.use_den, pool.use_num)))
     for usable, need, pool in zip(point.usable, needs, terms.pools, strict=True):

@@ -8,7 +8,7 @@ from typing import get_args
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import solve
 from kvplan.kernels.values import Answer, constraint_value, holds
-from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
+from kvplan.models import Disagreement, InvalidProblem, Plan, Problem
 from kvplan.solver.assemble import Engine, assemble, infeasible
 from kvplan.solver.formulation import Formulation, formulate
 
@@ -114,7 +114,7 @@ def _by_cpsat(
     engine: Engine,
     deadline: float | None,
 ) -> Plan:
-    from kvplan.solver.cpsat.engine import Undecided, solve_program
+    from kvplan.solver.cpsat.engine import solve_program
 
     confirm = engine == "cp-sat"
     solved = solve_program(

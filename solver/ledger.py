@@ -115,9 +115,7 @@ def _occupants(problem: Problem, terms: Terms, index: int, point: Point) -> Iter
         )
 
 
-def _pools(
-    terms: Terms, index: int, point: Point, phases: tuple[str, ...]
-) -> Iterator[LedgerLine]:
+def _pools(terms: Terms, index: int, point: Point, phases: tuple[str, ...]) -> Iterator[LedgerLine]:
     layout = next(row.pools for row in terms.every_row if row.rank == index and row.phase != "load")
     for pool, usable, buffers in zip(terms.pools, point.usable, layout, strict=True):
         count = pool_bytes(usable + pool.reserved, buffers)
@@ -128,7 +126,9 @@ def _experts(
     terms: Terms, index: int, point: Point, phases: tuple[str, ...]
 ) -> Iterator[LedgerLine]:
     experts = terms.experts
-    layers = next(row.layers for row in terms.every_row if row.rank == index and row.phase != "load")
+    layers = next(
+        row.layers for row in terms.every_row if row.rank == index and row.phase != "load"
+    )
     if experts is None or not layers:
         return
     whole = expert_bytes(point.experts, layers, experts)
@@ -155,9 +155,8 @@ def _staging(problem: Problem, rank: Rank, chunk: int) -> Iterator[LedgerLine]:
             continue
         if entry.group is None:
             counted.append(entry)
-        elif (
-            entry.group not in largest
-            or entry.bytes_of(chunk) > largest[entry.group].bytes_of(chunk)
+        elif entry.group not in largest or entry.bytes_of(chunk) > largest[entry.group].bytes_of(
+            chunk
         ):
             largest[entry.group] = entry
     for entry in (*counted, *largest.values()):

@@ -8,8 +8,9 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Variable
 from kvplan.kernels.values import Point
 from kvplan.models.units import human_bytes
-from kvplan.solver.formulation import Formulation, default_fill_pools
+from kvplan.solver.formulation import Formulation
 from kvplan.solver.outlook import Shortage, shortage_at
+from kvplan.solver.wishes import default_fill_pools
 
 
 def notes_of(formulation: Formulation, nested: Nested, point: Point) -> tuple[str, ...]:
@@ -21,7 +22,7 @@ def _reductions(formulation: Formulation, nested: Nested, point: Point) -> Itera
     terms, problem = formulation.terms, formulation.problem
     for index, fitted in enumerate(terms.fitted):
         kind = "count" if fitted.is_count else "capacity"
-        value = point.count[index] if fitted.is_count else point.capacity[index]
+        value = point.counts[index] if fitted.is_count else point.capacities[index]
         if fitted.most is not None and value < fitted.most:
             cause = _cause(formulation, nested, point, Variable(kind, index), fitted.most)
             yield f"{kind}:{fitted.name}: requested {fitted.most}, clamped to {value}: {cause}"
@@ -69,6 +70,6 @@ def _surprises(formulation: Formulation) -> Iterator[str]:
             f"fill: {pools[0]} takes the rest, so {later} stay at their floor but for what is left "
             "(a fill section says otherwise)"
         )
-    if problem.experts is not None and formulation.terms.experts is not None:
-        if formulation.terms.experts.most is None:
-            yield "experts: no max_slots, so they take what the goals before them leave"
+    experts = formulation.terms.experts
+    if experts is not None and experts.most is None:
+        yield "experts: no max_slots, so they take what the goals before them leave"

@@ -69,7 +69,7 @@ def shortage_at(nested: Nested, point: Point, variable: Variable, value: int) ->
     world = world_before(nested, point, variable)
     if variable.kind == "choice":
         options = list(world.options)
-        options[variable.index] = -value
+        options[variable.position] = -value
         world = world._replace(options=tuple(options))
     else:
         world = nested.settled(world, variable, value)

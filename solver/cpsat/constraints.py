@@ -29,8 +29,9 @@ def add_lending(model: Model, terms: Terms, variables: Variables) -> None:
 
 def paged_bytes(model: Model, total_bytes: Linear, granule: int) -> Linear:
     """granule x ceil(bytes / granule); linear where every count is whole pages."""
-    if granule == 1 or all(value % granule == 0 for _, value in total_bytes.terms) and (
-        total_bytes.constant % granule == 0
+    if granule == 1 or (
+        all(value % granule == 0 for _, value in total_bytes.terms)
+        and (total_bytes.constant % granule == 0)
     ):
         return total_bytes
     return total([(granule, model.ceil_div(total_bytes, granule))])
@@ -79,9 +80,7 @@ def add_rows(model: Model, terms: Terms, variables: Variables) -> None:
         model.bound(row_bytes(model, terms, variables, row), most=row.room)
 
 
-def add_linear(
-    model: Model, terms: Terms, variables: Variables, copies: dict[int, Linear]
-) -> None:
+def add_linear(model: Model, terms: Terms, variables: Variables, copies: dict[int, Linear]) -> None:
     """The user's linear constraints."""
     for constraint in terms.constraints:
         forms: list[tuple[int, Linear]] = []
@@ -105,9 +104,9 @@ def form_of(
     if kind == "blocks":
         return variables.usable[index]
     if kind == "capacity":
-        return variables.capacity[index]
+        return variables.capacities[index]
     if kind == "count":
-        return variables.count[index]
+        return variables.counts[index]
     if kind == "prefill":
         return model.table(variables.chunk, terms.chunks[: len(variables.chunk)])
     if kind == "experts":

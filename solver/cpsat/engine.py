@@ -10,7 +10,7 @@ from kvplan.kernels.ordered import complete
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.solver.cpsat.box import box_of
 from kvplan.solver.cpsat.fill import fill_coupled
-from kvplan.solver.cpsat.model import Contradiction
+from kvplan.solver.cpsat.model import ContradictionError
 from kvplan.solver.cpsat.program import Program, build_program
 from kvplan.solver.cpsat.solve import Driver, Verdict, scaled
 
@@ -22,7 +22,7 @@ class Solved(NamedTuple):
     deterministic_time: float
 
 
-class Undecided(Exception):
+class UndecidedError(Exception):
     """The deadline ended before CP-SAT found any point."""
 
 
@@ -44,13 +44,13 @@ def solve_program(
 
     Raises
     ------
-    Undecided : no point was found in time.
-    TooLarge : the model would leave CP-SAT's range.
+    UndecidedError : no point was found in time.
+    TooLargeError : the model would leave CP-SAT's range.
     """
     try:
         box = box_of(nested, margin=margin)
         program = build_program(nested.terms, nested.demand, box, bracket.point)
-    except Contradiction:
+    except ContradictionError:
         return Solved(None, 0.0)
     driver = Driver(program, deadline)
     limits = bracket.bounds if use_bounds else (None,) * len(bracket.bounds)
@@ -80,7 +80,7 @@ def _decide(
 
 def _is_empty(verdict: Verdict) -> bool:
     if verdict is Verdict.UNKNOWN:
-        raise Undecided
+        raise UndecidedError
     return verdict is Verdict.INFEASIBLE
 
 
@@ -110,7 +110,7 @@ def world_at(nested: Nested, point: Point, decided: int) -> World:
     fitted = tuple(
         count if request.is_count else capacity
         for request, capacity, count in zip(
-            terms.fitted, point.capacity, point.count, strict=True
+            terms.fitted, point.capacities, point.counts, strict=True
         )
     )
     world = World(

@@ -117,7 +117,10 @@ def _on_one_piece(
     value = model.value(form)
     starts = [model.low(form), *(int(x // 1) + 1 for x, _, _ in pieces[1:])]
     ends = [*(int(x // 1) for x, _, _ in pieces[1:]), model.high(form)]
-    spans = [(max(s, model.low(form)), min(e, model.high(form))) for s, e in zip(starts, ends, strict=True)]
+    spans = [
+        (max(s, model.low(form)), min(e, model.high(form)))
+        for s, e in zip(starts, ends, strict=True)
+    ]
     inside = [index for index, (s, e) in enumerate(spans) if s <= e]
     hint = next(i for i, index in enumerate(inside) if spans[index][0] <= value <= spans[index][1])
     literals = model.one_of(len(inside), hint)

@@ -16,11 +16,11 @@ LARGEST_ROW = 2**62  # sum of |coefficient| x largest |bound|; CP-SAT refuses mo
 _Expr = cp_model.LinearExpr
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """A row of the model would leave CP-SAT's 64-bit range."""
 
 
-class Contradiction(Exception):
+class ContradictionError(Exception):
     """A row can never hold within the domains: the model is infeasible."""
 
 
@@ -72,11 +72,11 @@ class Model:
     def integer(self, low: int, high: int, hint: int) -> Linear:
         """A new variable in [low, high]; a constant where that is one value."""
         if low > high:
-            raise Contradiction
+            raise ContradictionError
         if low == high:
             return constant(low)
         if max(-low, high) >= LARGEST_ROW:
-            raise TooLarge
+            raise TooLargeError
         self.variables.append(self.cp.new_int_var(low, high, ""))
         self.lows.append(low)
         self.highs.append(high)
@@ -142,13 +142,13 @@ class Model:
 
     def _forbid(self, when: Linear | None) -> None:
         if when is None:
-            raise Contradiction
+            raise ContradictionError
         self.bound(when, most=0)
 
     def _fits(self, terms: list[tuple[int, int]]) -> None:
         size = sum(abs(c) * max(abs(self.lows[v]), abs(self.highs[v])) for v, c in terms)
         if size >= LARGEST_ROW:
-            raise TooLarge
+            raise TooLargeError
 
     # --- ceil, floor, max, min -----------------------------------------------------------------
 

@@ -51,20 +51,17 @@ class Needs:
         capacity = self.terms.fitted[index].capacity
         owns = [self.demand.own(index, capacity, k) for k in self._chunks()]
         return [
-            self._times(index, [own[pool] for own in owns])
-            for pool in range(len(self.terms.pools))
+            self._times(index, [own[pool] for own in owns]) for pool in range(len(self.terms.pools))
         ]
 
     def _times(self, index: int, needs: list[int]) -> Linear:
         """count x need; for a need that the chunk decides, one case for each chunk."""
-        count = self.variables.count[index]
+        count = self.variables.counts[index]
         if len(set(needs)) == 1:
             return total([(needs[0], count)])
         model = self.model
         hint = model.value(count) * model.value(self._by_chunk(needs))
-        product = model.integer(
-            min(needs) * model.low(count), max(needs) * model.high(count), hint
-        )
+        product = model.integer(min(needs) * model.low(count), max(needs) * model.high(count), hint)
         for need, literal in zip(needs, self.variables.chunk, strict=True):
             model.bound(total([(1, product), (-need, count)]), 0, 0, when=literal)
         return product
@@ -74,7 +71,7 @@ class Needs:
         forms: list[list[tuple[int, Linear]]] = [[] for _ in self.terms.pools]
         for rule in self.terms.caches:
             forms[rule.pool].append((1, self._own(index, rule)))
-        count = self.terms.fitted[index].count
+        count = self.terms.fitted[index].requests
         return [total((count * factor, form) for factor, form in parts) for parts in forms]
 
     def _own(self, index: int, rule: CacheRule) -> Linear:
@@ -93,8 +90,10 @@ class Needs:
 
     def full(self, index: int, rule: CacheRule) -> Linear:
         """ceil(C/t) - B + x."""
-        blocks = self.model.ceil_div(self.variables.capacity[index], rule.block_tokens)
-        return total([(1, blocks), (1, constant(rule.extra_blocks - self._prefix_blocks(index, rule)))])
+        blocks = self.model.ceil_div(self.variables.capacities[index], rule.block_tokens)
+        return total(
+            [(1, blocks), (1, constant(rule.extra_blocks - self._prefix_blocks(index, rule)))]
+        )
 
     def live(self, index: int, rule: CacheRule) -> Linear:
         """ceil(C/t) - B - max(0, (H+1-W)//t - max(S, B)) + x, less what scratch saves."""
@@ -112,14 +111,16 @@ class Needs:
     def _stale_end(self, index: int, rule: CacheRule) -> Linear:
         """(H + 1 - W) // t with H = C - d."""
         offset = 1 - rule.reach - self.terms.fitted[index].flight
-        shifted = total([(1, self.variables.capacity[index]), (1, constant(offset))])
+        shifted = total([(1, self.variables.capacities[index]), (1, constant(offset))])
         return self.model.floor_div(shifted, rule.block_tokens)
 
     def _scratch(self, index: int, rule: CacheRule, first: int) -> Linear:
         """max(0, (max(0, C-R) + 1 - W)//t - max(S, B, ceil(H/t)))."""
-        model, capacity = self.model, self.variables.capacity[index]
+        model, capacity = self.model, self.variables.capacities[index]
         kept = self._positive(capacity, rule.rewind)
-        reached = model.floor_div(total([(1, kept), (1, constant(1 - rule.reach))]), rule.block_tokens)
+        reached = model.floor_div(
+            total([(1, kept), (1, constant(1 - rule.reach))]), rule.block_tokens
+        )
         history = total([(1, capacity), (-1, constant(self.terms.fitted[index].flight))])
         written = model.ceil_div(history, rule.block_tokens)
         start = model.largest(constant(first), written)
@@ -134,14 +135,14 @@ class Needs:
         t, model = rule.block_tokens, self.model
         slide = total([(1, self._flight(rule)), (1, constant(rule.reach + t - 3))])
         worst = total([(1, model.floor_div(slide, t)), (1, constant(rule.sink_blocks + 1))])
-        blocks = model.ceil_div(self.variables.capacity[index], t)
+        blocks = model.ceil_div(self.variables.capacities[index], t)
         return total([(1, model.smallest(blocks, worst)), (1, constant(rule.extra_blocks))])
 
     def in_flight(self, index: int, rule: CacheRule) -> Linear:
         """ceil(min(A + F, C) / t) + x; F apart where the whole batch shares it."""
         flight = constant(0) if rule.flight_per_batch else self._flight(rule)
         reach = total([(1, flight), (1, constant(rule.reach))])
-        tokens = self.model.smallest(self.variables.capacity[index], reach)
+        tokens = self.model.smallest(self.variables.capacities[index], reach)
         blocks = self.model.ceil_div(tokens, rule.block_tokens)
         return total([(1, blocks), (1, constant(rule.extra_blocks))])
 

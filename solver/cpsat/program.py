@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.terms import GoalTerms, Terms
 from kvplan.kernels.values import Point, copies_held
 from kvplan.solver.cpsat.box import Box
 from kvplan.solver.cpsat.constraints import (
@@ -37,8 +37,8 @@ class Program(NamedTuple):
         """The decisions at the model's current hint (the last solution)."""
         value, variables = self.model.value, self.variables
         return Point(
-            capacity=tuple(map(value, variables.capacity)),
-            count=tuple(map(value, variables.count)),
+            capacities=tuple(map(value, variables.capacities)),
+            counts=tuple(map(value, variables.counts)),
             chunk=_chosen(self.model, variables.chunk),
             options=tuple(_chosen(self.model, literals) for literals in variables.options),
             experts=value(variables.experts),
@@ -56,8 +56,8 @@ def build_program(terms: Terms, demand: Demand, box: Box, point: Point) -> Progr
 
     Raises
     ------
-    Contradiction : some row can never hold in the box.
-    TooLarge : a row would leave CP-SAT's range.
+    ContradictionError : some row can never hold in the box.
+    TooLargeError : a row would leave CP-SAT's range.
     """
     model = Model()
     variables = create_variables(model, terms, box, point)
@@ -71,7 +71,7 @@ def build_program(terms: Terms, demand: Demand, box: Box, point: Point) -> Progr
         batch: add_copies(
             model, terms, variables, raws[batch], copies_held(terms, demand, point, batch)
         )
-        for batch in _copied_batches(terms, len(wanted))
+        for batch in _copied_batches(terms, wanted)
     }
     add_linear(model, terms, variables, copies)
     goals = tuple(
@@ -80,8 +80,8 @@ def build_program(terms: Terms, demand: Demand, box: Box, point: Point) -> Progr
     return Program(model, terms, variables, goals)
 
 
-def _copied_batches(terms: Terms, goals: int) -> list[int]:
-    used = {t.variable.index for g in terms.goals[:goals] for t in g.terms if t.variable.kind == "copies"}
-    for constraint in terms.constraints:
-        used |= {variable.index for _, variable, _ in constraint.terms if variable.kind == "copies"}
-    return sorted(used)
+def _copied_batches(terms: Terms, goals: tuple[GoalTerms, ...]) -> list[int]:
+    """Batches whose copies the model needs: in the goals it decides, or in a constraint."""
+    used = [term.variable for goal in goals for term in goal.terms]
+    used += [variable for constraint in terms.constraints for _, variable, _ in constraint.terms]
+    return sorted({variable.position for variable in used if variable.kind == "copies"})

@@ -14,8 +14,8 @@ from kvplan.solver.cpsat.model import Linear, Model, constant, total
 class Variables(NamedTuple):
     """Forms by position, as in `Point`."""
 
-    capacity: tuple[Linear, ...]  # tokens by fitted request
-    count: tuple[Linear, ...]
+    capacities: tuple[Linear, ...]  # tokens by fitted request
+    counts: tuple[Linear, ...]
     chunk: list[Linear]  # literals by chunk index
     options: tuple[list[Linear], ...]  # literals by choice and option
     experts: Linear
@@ -27,14 +27,14 @@ def create_variables(model: Model, terms: Terms, box: Box, point: Point) -> Vari
     """All decision variables, boxed and hinted."""
     capacity, count = [], []
     for index, request in enumerate(terms.fitted):
-        hint = point.count[index] if request.is_count else point.capacity[index]
+        hint = point.counts[index] if request.is_count else point.capacities[index]
         variable = model.integer(request.least, box.fitted[index], hint)
         capacity.append(constant(request.capacity) if request.is_count else variable)
-        count.append(variable if request.is_count else constant(request.count))
+        count.append(variable if request.is_count else constant(request.requests))
     experts, kept = _experts(model, terms, box, point)
     return Variables(
-        capacity=tuple(capacity),
-        count=tuple(count),
+        capacities=tuple(capacity),
+        counts=tuple(count),
         chunk=model.one_of(box.chunks, point.chunk),
         options=tuple(
             model.one_of(options, point.options[index])
