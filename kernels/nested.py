@@ -134,8 +134,9 @@ class Nested:
             total += choice[option]
         return total
 
-    def fits(self, world: World, usable: tuple[int, ...]) -> bool:
-        """Whether every pool limit and every row holds at these usable blocks."""
+    def fits(self, world: World, corner: Corner) -> bool:
+        """Whether every pool limit and every row holds at a least demand."""
+        usable = corner.usable
         for pool, blocks in zip(self.terms.pools, usable, strict=True):
             if pool.most is not None and blocks > pool.most:
                 return False
@@ -143,7 +144,7 @@ class Nested:
 
     def possible(self, world: World) -> bool:
         """Whether some least demand of the world fits."""
-        return any(self.fits(world, corner.usable) for corner in self.corners(world))
+        return any(self.fits(world, corner) for corner in self.corners(world))
 
     # --- the largest value of one variable -----------------------------------------------------
 
@@ -153,7 +154,7 @@ class Nested:
         The value of a choice is minus the index of its option.
         """
         if variable.kind == "blocks":
-            return self._largest_blocks(world, variable.position)
+            return self.largest_blocks(world, variable.position)
         if variable.kind == "choice":
             return -world.options[variable.position] if self.possible(world) else None
         if variable.kind == "capacity":
@@ -224,17 +225,17 @@ class Nested:
 
         def fits(capacity: int) -> bool:
             return any(
-                self.fits(world, self.corner(world, _put(point, index, capacity)).usable)
+                self.fits(world, self.corner(world, _put(point, index, capacity)))
                 for point in points
             )
 
         return grid.largest(fits, low, high)
 
-    def _largest_blocks(self, world: World, pool: int) -> int | None:
+    def largest_blocks(self, world: World, pool: int) -> int | None:
         """Inverse of the byte rows, over every least demand of the others."""
         best: int | None = None
         for corner in self.corners(world):
-            if self.fits(world, corner.usable):
+            if self.fits(world, corner):
                 blocks = self.blocks_in_rest(world, corner.usable, pool)
                 best = blocks if best is None else max(best, blocks)
         return best

@@ -56,7 +56,7 @@ def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -
 
 def finish(nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool) -> Answer:
     """Fill by shares, keep experts in prefill, and value every goal."""
-    corner = next(c for c in nested.corners(world) if nested.fits(world, c.usable))
+    corner = next(c for c in nested.corners(world) if nested.fits(world, c))
     usable = _share_out(nested, world, corner.usable)
     point = Point(
         capacities=corner.capacities,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import get_args
 
+from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import solve
-from kvplan.kernels.values import Answer, constraint_value, holds
-from kvplan.models import Disagreement, InvalidProblem, Plan, Problem
+from kvplan.kernels.values import Answer, Point, constraint_value, holds
+from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
 from kvplan.solver.assemble import Engine, assemble, infeasible
-from kvplan.solver.formulation import Formulation, formulate
+from kvplan.solver.formulation import Formulation, Held, formulate
+from kvplan.solver.resize import Quota, held_figures, held_problem
 
 
 def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = None) -> Plan:
@@ -30,7 +32,19 @@ def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = 
     InvalidProblem : the problem, or an argument, makes no sense.
     EngineError : kvplan failed; never a wrong plan.
     """
-    return solve_formulation(formulate(problem), engine=engine, deadline=deadline)
+    return _planned(problem, None, engine, deadline)
+
+
+def _planned(problem: Problem, held: Held | None, engine: Engine, deadline: float | None) -> Plan:
+    """A plan that can be resized: it remembers its problem and what a resize holds."""
+    answer = solve_formulation(formulate(problem, held), engine=engine, deadline=deadline)
+
+    def resize(plan: Plan, quota: Quota) -> Plan:
+        figures = held_figures(problem, plan, held)
+        return _planned(held_problem(problem, plan, quota), figures, engine, deadline)
+
+    answer._resize = resize
+    return answer
 
 
 def solve_formulation(
@@ -41,12 +55,14 @@ def solve_formulation(
     nested = Nested(formulation.terms)
     bracket = solve(nested)
     if bracket is None:
+        if engine == "cp-sat":
+            _confirm_infeasible(nested, deadline)
         raise infeasible(formulation, nested)
-    bracket = _with_constraints(nested, bracket)
-    if engine == "bisect":
-        return _by_search(formulation, nested, bracket)
-    if engine == "auto" and bracket.exact:
+    bracket = under_constraints(nested, bracket)
+    if bracket.exact and engine == "auto":
         return assemble(formulation, nested, bracket, engine=engine, certificate="nested")
+    if engine == "bisect":
+        return _by_search(formulation, nested, bracket, engine)
     return _by_cpsat(formulation, nested, bracket, engine, deadline)
 
 
@@ -67,7 +83,7 @@ def solve_confirmed(
     bracket = solve(nested)
     if bracket is None:
         raise Disagreement(f"cp-sat found a plan where the search found none: {answer.blocks}")
-    bracket = _with_constraints(nested, bracket)
+    bracket = under_constraints(nested, bracket)
     if not bracket.exact:
         return answer
     other = assemble(formulation, nested, bracket, engine="bisect", certificate="nested")
@@ -89,22 +105,46 @@ def _check_arguments(engine: str, deadline: float | None) -> None:
         raise InvalidProblem.at("deadline", "seconds of at least 0", repr(deadline))
 
 
-def _with_constraints(nested: Nested, bracket: Answer) -> Answer:
+def under_constraints(nested: Nested, bracket: Answer) -> Answer:
     """The search's answer under linear constraints.
 
-    Constraints only take points away: if the best point without them obeys them it is the best.
+    Constraints only take points away: if the best point without them obeys them, it is the best.
+    Else a point that obeys them is searched for, and only the first bound stays proven.
     """
+    if obeys(nested, bracket.point):
+        return bracket
+    constrained = Constrained(nested.terms)
+    found = solve(constrained)
+    bounds = (bracket.bounds[0], *(None for _ in bracket.bounds[1:])) if bracket.bounds else ()
+    if found is None or not obeys(nested, found.point):
+        return bracket._replace(bounds=bounds, exact=False)
+    return found._replace(bounds=bounds, exact=False)
+
+
+def obeys(nested: Nested, point: Point) -> bool:
+    """Whether a point obeys every linear constraint."""
     terms, demand = nested.terms, nested.demand
-    obeys = all(
-        holds(constraint, constraint_value(terms, demand, bracket.point, constraint))
+    return all(
+        holds(constraint, constraint_value(terms, demand, point, constraint))
         for constraint in terms.constraints
     )
-    return bracket if obeys else bracket._replace(exact=False)
 
 
-def _by_search(formulation: Formulation, nested: Nested, bracket: Answer) -> Plan:
+def _by_search(
+    formulation: Formulation,
+    nested: Nested,
+    bracket: Answer,
+    engine: Engine,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """The search's answer as it is; it must obey the linear constraints."""
+    if not obeys(nested, bracket.point):
+        why = "; ".join(notes) or "it proves nothing under linear constraints"
+        raise EngineError(f"the search found no point that obeys the linear constraints ({why})")
     certificate = "nested" if bracket.exact else "search"
-    return assemble(formulation, nested, bracket, engine="bisect", certificate=certificate)
+    return assemble(
+        formulation, nested, bracket, engine=engine, certificate=certificate, notes=notes
+    )
 
 
 def _by_cpsat(
@@ -114,12 +154,25 @@ def _by_cpsat(
     engine: Engine,
     deadline: float | None,
 ) -> Plan:
-    from kvplan.solver.cpsat.engine import solve_program
-
+    """CP-SAT from the search's point; the search's own answer where CP-SAT has none."""
     confirm = engine == "cp-sat"
-    solved = solve_program(
-        nested, bracket, margin=confirm, use_bounds=not confirm, deadline=deadline
-    )
+    try:
+        from kvplan.solver.cpsat.engine import UndecidedError, solve_program
+        from kvplan.solver.cpsat.model import TooLargeError
+    except ImportError as error:
+        return _instead(formulation, nested, bracket, engine, f"OR-Tools is missing: {error}")
+    try:
+        solved = solve_program(
+            nested, bracket, margin=confirm, use_bounds=not confirm, deadline=deadline
+        )
+    except UndecidedError:
+        note = "the deadline ended before CP-SAT had a plan: this one is the search's"
+        return _by_search(formulation, nested, bracket._replace(exact=False), engine, notes=(note,))
+    except TooLargeError:
+        why = "the figures leave CP-SAT's 64-bit range"
+        return _instead(formulation, nested, bracket, engine, why)
+    except (RuntimeError, EngineError) as error:
+        return _instead(formulation, nested, bracket, engine, f"CP-SAT failed: {error}")
     if solved.answer is None:
         raise infeasible(formulation, nested)
     return assemble(
@@ -130,3 +183,27 @@ def _by_cpsat(
         certificate="cp-sat",
         deterministic_time=solved.deterministic_time,
     )
+
+
+def _instead(
+    formulation: Formulation, nested: Nested, bracket: Answer, engine: Engine, why: str
+) -> Plan:
+    """What happens when CP-SAT cannot answer: the search does, unless CP-SAT was asked for."""
+    if engine == "cp-sat":
+        raise EngineError(f"{why}; engine auto or bisect answers without it")
+    return _by_search(formulation, nested, bracket, "auto", notes=(f"engine: {why}",))
+
+
+def _confirm_infeasible(nested: Nested, deadline: float | None) -> None:
+    """Have CP-SAT refute the problem too, where it can."""
+    try:
+        from kvplan.solver.cpsat.engine import proves_infeasible
+        from kvplan.solver.cpsat.model import TooLargeError
+    except ImportError as error:
+        raise EngineError(f"OR-Tools is missing: {error}") from None
+    try:
+        refuted = proves_infeasible(nested, deadline)
+    except TooLargeError:
+        return
+    if refuted is False:
+        raise Disagreement("cp-sat found a plan where the search proves that none exists")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.kernels.bytes import most_blocks
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Variable
-from kvplan.kernels.values import Point
+from kvplan.kernels.terms import Terms, Variable
 
 MARGIN_BLOCKS = 2
 
@@ -57,6 +57,23 @@ def box_of(nested: Nested, *, margin: bool) -> Box:
     )
 
 
-def hint_in(box: Box, point: Point) -> Point:
-    """The point itself; it lies in the box because the box holds every feasible point."""
-    return point._replace(chunk=min(point.chunk, box.chunks - 1))
+def open_box(terms: Terms) -> Box:
+    """Crude bounds that no search takes part in: what each variable could take of a whole room."""
+    usable = []
+    for index, pool in enumerate(terms.pools):
+        rooms = [(row.room, row.pools[index]) for row in terms.rows if row.pools]
+        held = [most_blocks(room, buffers) for room, buffers in rooms if buffers]
+        most = max(0, min(held) - pool.reserved)
+        usable.append(most if pool.most is None else min(most, pool.most))
+    raw = sum(blocks * pool.use_num for blocks, pool in zip(usable, terms.pools, strict=True))
+    experts = 0
+    if terms.experts is not None:
+        smallest = min(size for _, size in terms.experts.sizes)
+        experts = max([0, *(row.room // smallest for row in terms.rows if row.layers)])
+        experts = experts if terms.experts.most is None else min(experts, terms.experts.most)
+    return Box(
+        fitted=tuple(max(f.least, raw) if f.most is None else f.most for f in terms.fitted),
+        chunks=len(terms.chunks),
+        experts=experts,
+        usable=tuple(usable),
+    )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kvplan.kernels.nested import Nested, World
 from kvplan.kernels.ordered import complete
 from kvplan.kernels.values import Answer, Point, goal_value
-from kvplan.solver.cpsat.box import box_of
+from kvplan.solver.cpsat.box import box_of, open_box
 from kvplan.solver.cpsat.fill import fill_coupled
 from kvplan.solver.cpsat.model import ContradictionError
 from kvplan.solver.cpsat.program import Program, build_program
@@ -56,6 +56,27 @@ def solve_program(
     limits = bracket.bounds if use_bounds else (None,) * len(bracket.bounds)
     answer = _decide(nested, program, driver, limits)
     return Solved(answer, driver.deterministic_time)
+
+
+def proves_infeasible(nested: Nested, deadline: float | None) -> bool | None:
+    """Whether CP-SAT, on domains that no search took part in, finds no point; None: undecided."""
+    terms = nested.terms
+    experts = terms.experts.least if terms.experts else 0
+    start = Point(
+        capacities=tuple(f.capacity if f.is_count else f.least for f in terms.fitted),
+        counts=tuple(f.least if f.is_count else f.requests for f in terms.fitted),
+        chunk=0,
+        options=tuple(0 for _ in terms.choices),
+        experts=experts,
+        kept=experts,
+        usable=tuple(pool.least for pool in terms.pools),
+    )
+    try:
+        program = build_program(terms, nested.demand, open_box(terms), start)
+    except ContradictionError:
+        return True
+    verdict = Driver(program, deadline).satisfy()
+    return None if verdict is Verdict.UNKNOWN else verdict is Verdict.INFEASIBLE
 
 
 def _decide(

@@ -1,0 +1,15 @@
+"""The shipped problems of tests/cases, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kvplan.models import Problem
+
+FOLDER = Path(__file__).parents[1] / "cases"
+CASES: dict[str, Path] = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def load(name: str, *overrides: str) -> Problem:
+    """Read a shipped problem, with `path=value` overrides as of the command line's --set."""
+    return Problem.load(CASES[name], overrides)
