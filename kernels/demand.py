@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.kernels.need import (
     batch_flight_blocks,
@@ -34,6 +34,7 @@ class Demand:
         self.couplings = tuple(self._couplings(batch) for batch in terms.batches)
         self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
         self._own: dict[tuple[int, int, int], tuple[int, ...]] = {}
+        self._arrays: dict[str, Any] = {}
 
     def flight(self, rule: CacheRule, chunk: int) -> int:
         """Tokens in flight of a cache."""
@@ -165,23 +166,38 @@ class Demand:
 
     def _many(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
         """The same for many requests: in int64 where no sum can overflow, else one by one."""
-        requests = [request for request in terms.fixed if request.capacity]
         flight = self.flight(rule, chunk)
         prefix = terms.prefix_tokens // rule.block_tokens
-        figures = (rule.groups, rule.extra_blocks, rule.reach, flight, *(rule.scratch or ()))
-        if max(max(map(max, requests), default=0), *figures) >= _SAFE_TOKENS or not requests:
+        figures = (rule.groups, rule.extra_blocks, rule.reach, rule.rewind, flight)
+        columns = self._columns(terms)
+        if columns is None or max(*figures, *(rule.scratch or ())) >= _SAFE_TOKENS:
             return sum(
                 r.requests * int(request_blocks(rule, r.capacity, r.history, flight, prefix))
-                for r in requests
+                for r in terms.fixed
+                if r.capacity
             )
-        import numpy as np
-
-        capacity, history, count = np.array(requests, dtype=np.int64).T  # each [request]
+        capacity, history, count = columns
         blocks = request_blocks(rule, capacity, history, flight, prefix)
-        bound = int(blocks.max()) * int(count.max()) * len(requests)
-        if bound >= 2**63:
+        if int(blocks.max()) * int(count.max()) * len(count) >= 2**63:
             return sum(int(b) * int(n) for b, n in zip(blocks, count, strict=True))
         return int((blocks * count).sum())
+
+    def _columns(self, terms: BatchTerms) -> Any:
+        """Capacity, history and count of the attention-bearing requests, each [request].
+
+        None where a figure is too large for products of two in int64, or there is none.
+        """
+        if terms.name not in self._arrays:
+            rows = [request for request in terms.fixed if request.capacity]
+            columns = None
+            if rows and max(map(max, rows)) < _SAFE_TOKENS:
+                import numpy as np
+
+                columns = tuple(
+                    np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)
+                )
+            self._arrays[terms.name] = columns
+        return self._arrays[terms.name]
 
 
 def stepping_periods(terms: Terms, fitted: int) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_byt
 from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.need import usable_for
-from kvplan.kernels.terms import Row, Terms, Variable
+from kvplan.kernels.terms import Buffers, Row, Terms, Variable
 
 
 class World(NamedTuple):
@@ -45,6 +45,8 @@ class Nested:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.demand = Demand(terms)
+        # Layouts are shared by rows and live as long as the terms, so their identity is a key.
+        self._flat: dict[int, list[tuple[int, int, int, int]]] = {}
         self.grids = [
             None if fitted.is_count else CapacityGrid(terms, index)
             for index, fitted in enumerate(terms.fitted)
@@ -112,21 +114,34 @@ class Nested:
 
     # --- budgets -------------------------------------------------------------------------------
 
-    def used(self, row: Row, world: World, usable: tuple[int, ...], kept: int | None = None) -> int:
-        """Bytes that a row's variables take; `kept` experts stay during prefill (least legal)."""
-        total = 0
-        for pool, buffers in enumerate(row.pools):
-            if buffers:
-                total += pool_bytes(usable[pool] + self.terms.pools[pool].reserved, buffers)
-        return total + self._other(row, world, kept)
+    def used(self, row: Row, world: World, usable: tuple[int, ...]) -> int:
+        """Bytes that a row's variables take, the least experts kept during prefill."""
+        return self._pool_bytes(row, usable) + self._other(row, world)
 
-    def _other(self, row: Row, world: World, kept: int | None = None) -> int:
+    def _pool_bytes(self, row: Row, usable: tuple[int, ...]) -> int:
+        total = 0
+        for pool, reserved, size, granule in self._buffers(row.pools):
+            total += -(-(usable[pool] + reserved) * size // granule) * granule
+        return total
+
+    def _buffers(self, pools: tuple[Buffers, ...]) -> list[tuple[int, int, int, int]]:
+        """(pool, reserved blocks, block bytes, granule) of every buffer of a layout."""
+        known = self._flat.get(id(pools))
+        if known is None:
+            known = self._flat[id(pools)] = [
+                (index, self.terms.pools[index].reserved, size, granule)
+                for index, buffers in enumerate(pools)
+                for size, granule in buffers
+            ]
+        return known
+
+    def _other(self, row: Row, world: World) -> int:
         """Bytes of everything in a row but the pools."""
         total = 0
         if row.layers and self.terms.experts is not None:
             slots = world.experts
             if row.lent:
-                slots = least_kept(slots, self.terms.experts) if kept is None else kept
+                slots = least_kept(slots, self.terms.experts)
             total = expert_bytes(slots, row.layers, self.terms.experts)
         if row.staging:
             total += row.staging[world.chunk]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
 
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.nested import Nested, World
@@ -85,25 +87,52 @@ def assemble(
 
 def _requests(formulation: Formulation, point: Point) -> Iterator[RequestPlan]:
     for b, batch in enumerate(formulation.problem.batches):
+        names = formulation.request_names[b]
         for r, request in enumerate(batch.requests):
-            capacity, history = request.capacity, request.history_tokens
-            count = 1 if request.count is None else request.count
-            wanted = request.count if request.fit == "count" else count
-            asked = Asked.model_construct(capacity=capacity, history=history, count=wanted)
+            capacity, history, count = request.capacity, request.history, request.count
+            if history is None:
+                history = capacity - 1 if capacity else 0
+            if count is None and request.fit != "count":
+                count = 1
+            asked = _trusted(Asked, {"capacity": capacity, "history": history, "count": count})
+            reduced = False
             if request.fit != "none":
                 index = formulation.fitted_at[b, r]
-                capacity, count = point.capacities[index], point.counts[index]
+                capacity, given = point.capacities[index], point.counts[index]
                 history = capacity - request.flight_tokens
-            yield RequestPlan.model_construct(
-                batch=batch.name,
-                name=formulation.request_names[b][r],
-                capacity=capacity,
-                history=history,
-                count=count,
-                requested=asked,
-                reduced=capacity < request.capacity
-                or (request.count is not None and count < request.count),
+                reduced = capacity < request.capacity or (count is not None and given < count)
+                count = given
+            yield _trusted(
+                RequestPlan,
+                {
+                    "batch": batch.name,
+                    "name": names[r],
+                    "capacity": capacity,
+                    "history": history,
+                    "count": count,
+                    "requested": asked,
+                    "reduced": reduced,
+                },
             )
+
+
+_M = TypeVar("_M", bound=BaseModel)
+_set = object.__setattr__
+_FIELDS = {model: set(model.model_fields) for model in (RequestPlan, Asked)}
+
+
+def _trusted(model: type[_M], values: dict[str, Any]) -> _M:
+    """A frozen model from complete, valid values, without validation.
+
+    A problem may have a thousand requests; validating what the solver itself wrote would take
+    longer than solving.
+    """
+    made = model.__new__(model)
+    _set(made, "__dict__", values)
+    _set(made, "__pydantic_fields_set__", _FIELDS[model])
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
+    return made
 
 
 def _digest(decisions: dict[str, Any], requests: tuple[RequestPlan, ...]) -> str:
