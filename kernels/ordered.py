@@ -38,8 +38,9 @@ def solve(nested: Nested) -> Answer | None:
         else:
             bound = _relaxed_bound(nested, worlds, goal)
             worlds = [_greedy(nested, worlds, goal)]
-            exact = False
-        bounds.append(bound)
+        # What follows an unproven goal is only bounded within the world it ended in.
+        bounds.append(bound if exact else None)
+        exact = exact and (variable is not None or _is_listable(goal))
     return finish(nested, worlds[0], bounds, exact)
 
 

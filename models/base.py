@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from kvplan.models.units import Demand, parse_bytes, shown
+from kvplan.models.messages import Misfit, shown, within
+from kvplan.models.units import Granule, parse_bytes
+
+__all__ = [
+    "BUILT_IN_PHASES",
+    "ByStage",
+    "Frozen",
+    "Granule",
+    "Name",
+    "TextKeys",
+    "Title",
+    "Version",
+    "by_key",
+]
 
 BUILT_IN_PHASES = ("load", "prefill", "decode")
+_LONGEST_NAME = 200
 
 
 class Frozen(BaseModel):
@@ -17,36 +32,68 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _name(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 200:
-        raise ValueError(f"expected a name (text of 1 to 200 characters), got {shown(value)}")
-    if any(not letter.isprintable() for letter in value):
-        raise ValueError(f"expected a printable name, got {shown(value)}")
+def _title(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Misfit("text", shown(value))
+    if len(value) > _LONGEST_NAME or not value.isprintable():
+        raise Misfit(f"printable text of at most {_LONGEST_NAME} characters", shown(value))
     return value
 
 
+def _name(value: Any) -> str:
+    text = _title(value)
+    if not text.strip():
+        raise Misfit("a name", shown(value))
+    return text
+
+
+def _version(value: Any) -> int:
+    if type(value) is not int or value != 1:
+        raise Misfit("1", shown(value))
+    return value
+
+
+Title = Annotated[str, BeforeValidator(_title)]
 Name = Annotated[str, BeforeValidator(_name)]
+Version = Annotated[Literal[1], BeforeValidator(_version)]
 
 
-def _keyed(value: Any) -> Any:
-    """Read one figure, or figures by stage or rank; keys become text (YAML reads 0 as a number)."""
+def text_keys(value: Any) -> dict[str, Any]:
+    """Read a mapping; keys become text, since YAML reads the key 0 as a number."""
     if not isinstance(value, dict):
-        return parse_bytes(value, round_up=True)
-    if not value:
-        raise ValueError("expected one figure, or figures by stage or rank, got an empty mapping")
-    keyed: dict[str, int] = {}
-    for key, figure in value.items():
-        try:
-            keyed[str(key)] = parse_bytes(figure, round_up=True)
-        except ValueError as error:
-            raise ValueError(f"{error} at key {shown(key)}") from None
+        raise Misfit("a mapping", shown(value))
+    keyed: dict[str, Any] = {}
+    for key, entry in value.items():
+        if isinstance(key, bool) or not isinstance(key, str | int):
+            raise Misfit("text as a key", shown(key))
+        if str(key) in keyed:
+            raise Misfit("each key once", f"{shown(str(key))} twice")
+        keyed[str(key)] = entry
     return keyed
+
+
+TextKeys = BeforeValidator(text_keys)
+"""For fields that are mappings by name."""
+
+
+def by_key(parse: Callable[[Any], int]) -> Callable[[Any], int | dict[str, int]]:
+    """Make a reader of one figure, or of figures by stage or by rank name."""
+
+    def read(value: Any) -> int | dict[str, int]:
+        if not isinstance(value, dict):
+            return parse(value)
+        if not value:
+            raise Misfit("one figure, or figures by stage or rank", "an empty mapping")
+        return {key: within(key, parse, entry) for key, entry in text_keys(value).items()}
+
+    return read
 
 
 ByStage = Annotated[
     int | dict[str, int],
-    BeforeValidator(_keyed, json_schema_input_type=int | str | dict[str, int | str]),
+    BeforeValidator(
+        by_key(lambda value: parse_bytes(value, round_up=True)),
+        json_schema_input_type=int | str | dict[str, int | str],
+    ),
 ]
 """Bytes, the same everywhere or by stage (consumers and options: by stage or by rank name)."""
-
-Granule = Annotated[Demand, Field(ge=1)]

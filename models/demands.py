@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kvplan.models.base import Frozen, Name
+from kvplan.models.messages import Misfit, shown
 from kvplan.models.units import Positive, Whole
 
 
@@ -39,28 +40,25 @@ class Request(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.history is not None and self.history > self.capacity:
-            raise ValueError(
-                f"expected history of at most capacity {self.capacity}, got {self.history}"
+            raise Misfit(
+                f"history of at most capacity {self.capacity}", str(self.history), "history"
             )
-        if self.min_capacity is not None and self.fit != "capacity":
-            raise ValueError("expected fit: capacity beside min_capacity, got none")
-        if self.min_count is not None and self.fit != "count":
-            raise ValueError("expected fit: count beside min_count, got none")
+        for field, fit in (("min_capacity", "capacity"), ("min_count", "count")):
+            if getattr(self, field) is not None and self.fit != fit:
+                raise Misfit(f"fit: {fit} beside {field}", f"fit: {self.fit}", field)
         if self.fit == "capacity":
             self._can_shrink()
         if self.fit == "count" and self.count is not None and self.count < (self.min_count or 1):
-            raise ValueError(
-                f"expected count of at least min_count {self.min_count or 1}, got {self.count}"
+            raise Misfit(
+                f"count of at least min_count {self.min_count or 1}", str(self.count), "count"
             )
         return self
 
     def _can_shrink(self) -> None:
         least = self.least_capacity
         if self.min_capacity is not None and self.min_capacity > self.capacity:
-            raise ValueError(
-                f"expected min_capacity of at most capacity {self.capacity}, "
-                f"got {self.min_capacity}"
-            )
+            expected = f"min_capacity of at most capacity {self.capacity}"
+            raise Misfit(expected, str(self.min_capacity), "min_capacity")
         if self.capacity > least:
             return
         if least == self.min_capacity:
@@ -69,10 +67,8 @@ class Request(Frozen):
             why = f"capacity - history = {least} tokens in flight, which never shrink"
         else:
             why = "a capacity of at least 1"
-        raise ValueError(
-            f"expected a request that can shrink (lower bound {least}: {why}), "
-            f"got capacity {self.capacity}"
-        )
+        expected = f"a fitted request that can shrink (lower bound {least}: {why})"
+        raise Misfit(expected, shown(self.capacity), "capacity")
 
 
 class Batch(Frozen):

@@ -8,22 +8,41 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from kvplan.models.base import ByStage, Frozen, Granule, Name
-from kvplan.models.units import Demand, Exact, Positive, Whole, parse_bytes, parse_integer, shown
+from kvplan.models.base import ByStage, Frozen, Granule, Name, by_key
+from kvplan.models.messages import Misfit, shown, within
+from kvplan.models.units import (
+    LIMIT,
+    Demand,
+    Portion,
+    Positive,
+    Rate,
+    Whole,
+    parse_bytes,
+    parse_integer,
+)
 
 MOST_CHUNKS = 65_536
 
 
-def _pairs(value: Any) -> Any:
+def _count(value: Any) -> int:
+    return parse_integer(value, least=1)
+
+
+def _demand(value: Any) -> int:
+    return parse_bytes(value, round_up=True)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise Misfit("[count, bytes]", shown(value))
+    return within(0, _count, value[0]), within(1, _demand, value[1])
+
+
+def _pairs(value: Any) -> tuple[tuple[int, int], ...]:
     """Read [[count, bytes], ...]."""
     if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"expected a list of [count, bytes], got {shown(value)}")
-    pairs = []
-    for entry in value:
-        if not isinstance(entry, list | tuple) or len(entry) != 2:
-            raise ValueError(f"expected [count, bytes], got {shown(entry)}")
-        pairs.append((parse_integer(entry[0], least=1), parse_bytes(entry[1], round_up=True)))
-    return tuple(pairs)
+        raise Misfit("a list of [count, bytes]", shown(value))
+    return tuple(within(index, _pair, entry) for index, entry in enumerate(value))
 
 
 Pairs = Annotated[
@@ -37,7 +56,7 @@ class Staging(Frozen):
 
     name: Name = Field(description="for messages and the ledger")
     base: Demand | None = Field(None, description="bytes whatever the chunk")
-    per_token: Exact | None = Field(None, ge=0, description="bytes a token of the chunk; exact")
+    per_token: Rate | None = Field(None, description="bytes a token of the chunk; exact")
     table: Pairs | None = Field(
         None, description="[[tokens, bytes], ...]: the first entry with tokens >= chunk counts"
     )
@@ -45,26 +64,18 @@ class Staging(Frozen):
     stage: Whole | None = Field(None, description="the one stage that has it; default all")
     group: Name | None = Field(None, description="of a group only the largest entry counts")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _per_token_bytes(cls, data: Any) -> Any:
-        """Let per_token carry a unit ("64KiB")."""
-        text = data.get("per_token") if isinstance(data, dict) else None
-        if isinstance(text, str) and text.strip()[-1:].isalpha():
-            return {**data, "per_token": parse_bytes(text, round_up=True)}
-        return data
-
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         linear = self.base is not None or self.per_token is not None
         if linear == (self.table is not None):
             got = "both" if linear else "neither"
-            raise ValueError(f"expected either base/per_token or a table, got {got}")
-        for left, right in pairwise(self.table or ()):
+            raise Misfit("either base/per_token or a table", got)
+        for index, (left, right) in enumerate(pairwise(self.table or ()), start=1):
+            at = ("table", index)
             if right[0] <= left[0]:
-                raise ValueError(f"expected tokens in rising order, got {right[0]} after {left[0]}")
+                raise Misfit("tokens in rising order", f"{right[0]} after {left[0]}", *at)
             if right[1] < left[1]:
-                raise ValueError(f"expected bytes that never fall, got {right[1]} after {left[1]}")
+                raise Misfit("bytes that never fall", f"{right[1]} after {left[1]}", *at)
         return self
 
     def bytes_of(self, chunk: int) -> int:
@@ -90,27 +101,31 @@ class Prefill(Frozen):
     @model_validator(mode="after")
     def _grid(self) -> Self:
         if self.chunks is not None:
-            if self.min is not None or self.step is not None:
-                raise ValueError("expected either chunks or min and step, got both")
-            if not self.chunks or list(self.chunks) != sorted(set(self.chunks)):
-                raise ValueError("expected chunks in rising order, at least one")
-            if self.chunks[-1] > self.requested:
-                raise ValueError(
-                    f"expected chunks of at most requested {self.requested}, got {self.chunks[-1]}"
-                )
+            self._listed(self.chunks)
         elif self.min is not None and self.min > self.requested:
-            raise ValueError(
-                f"expected min of at most requested {self.requested}, got {self.min}"
-            )
+            raise Misfit(f"min of at most requested {self.requested}", str(self.min), "min")
         elif (self.requested - self._least) // (self.step or 1) >= MOST_CHUNKS:
-            raise ValueError(f"expected at most {MOST_CHUNKS} chunks, got a finer step")
-        for entry in self.staging:
+            raise Misfit(f"at most {MOST_CHUNKS} chunks", f"a step of {self.step or 1}", "step")
+        for index, entry in enumerate(self.staging):
+            at = ("staging", index)
             if entry.table is not None and entry.table[-1][0] < self.requested:
-                raise ValueError(
-                    f"expected staging {entry.name!r} up to {self.requested} tokens, "
-                    f"got a table that ends at {entry.table[-1][0]}"
-                )
+                expected = f"a table up to requested {self.requested} tokens"
+                raise Misfit(expected, f"one that ends at {entry.table[-1][0]}", *at, "table")
+            if entry.bytes_of(self.requested) >= LIMIT:
+                raise Misfit("bytes below 2^63 at the requested chunk", "more", *at)
         return self
+
+    def _listed(self, chunks: tuple[int, ...]) -> None:
+        if self.min is not None or self.step is not None:
+            raise Misfit("either chunks or min and step", "both", "chunks")
+        if not 1 <= len(chunks) <= MOST_CHUNKS:
+            raise Misfit(f"1 to {MOST_CHUNKS} chunks", str(len(chunks)), "chunks")
+        for index, (left, right) in enumerate(pairwise(chunks), start=1):
+            if right <= left:
+                raise Misfit("chunks in rising order", f"{right} after {left}", "chunks", index)
+        if chunks[-1] > self.requested:
+            expected = f"chunks of at most requested {self.requested}"
+            raise Misfit(expected, str(chunks[-1]), "chunks", len(chunks) - 1)
 
     @property
     def _least(self) -> int:
@@ -129,17 +144,11 @@ class Lend(Frozen):
     """Expert slots that the prefill may borrow (Strata #796)."""
 
     keep: Whole = Field(0, description="slots that stay at least")
-    fraction: Exact = Field(Fraction(1), ge=0, le=1, description="share lent at most")
+    fraction: Portion = Field(Fraction(1), description="share lent at most")
 
 
-def _slot_bytes(value: Any) -> Any:
-    return _pairs(value) if isinstance(value, list | tuple) else parse_bytes(value, round_up=True)
-
-
-def _layers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(stage): parse_integer(count) for stage, count in value.items()}
-    return parse_integer(value, least=1)
+def _slot_bytes(value: Any) -> int | tuple[tuple[int, int], ...]:
+    return _pairs(value) if isinstance(value, list | tuple) else _demand(value)
 
 
 class Experts(Frozen):
@@ -147,11 +156,13 @@ class Experts(Frozen):
 
     slot_bytes: Annotated[
         int | tuple[tuple[int, int], ...],
-        BeforeValidator(_slot_bytes, json_schema_input_type=int | str | list[tuple[int, int | str]]),
+        BeforeValidator(
+            _slot_bytes, json_schema_input_type=int | str | list[tuple[int, int | str]]
+        ),
     ] = Field(description="of one slot of one layer; [[slots, bytes], ...] when sizes differ")
     layers: Annotated[
         int | dict[str, int],
-        BeforeValidator(_layers, json_schema_input_type=int | dict[str, int]),
+        BeforeValidator(by_key(parse_integer), json_schema_input_type=int | dict[str, int]),
     ] = Field(1, description="layers on a rank; one figure or by stage")
     min_slots: Whole = Field(0, description="slots a layer at least")
     max_slots: Whole | None = Field(None, description="slots a layer at most")
@@ -163,13 +174,14 @@ class Experts(Frozen):
         if isinstance(self.slot_bytes, tuple):
             sized = sum(slots for slots, _ in self.slot_bytes)
             if self.max_slots is not None and self.max_slots > sized:
-                raise ValueError(f"expected max_slots of at most {sized} sized slots, got more")
+                expected = f"max_slots of at most {sized}, the slots that have a size"
+                raise Misfit(expected, str(self.max_slots), "max_slots")
             if self.min_slots > sized:
-                raise ValueError(f"expected min_slots of at most {sized} sized slots, got more")
+                expected = f"min_slots of at most {sized}, the slots that have a size"
+                raise Misfit(expected, str(self.min_slots), "min_slots")
         if self.max_slots is not None and self.min_slots > self.max_slots:
-            raise ValueError(
-                f"expected min_slots of at most max_slots {self.max_slots}, got {self.min_slots}"
-            )
+            expected = f"min_slots of at most max_slots {self.max_slots}"
+            raise Misfit(expected, str(self.min_slots), "min_slots")
         return self
 
 

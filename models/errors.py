@@ -13,8 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kvplan.models.messages import cut, one_line
+
 if TYPE_CHECKING:
     from kvplan.models.plan import RankPlan
+
+
+LONGEST_LINE = 390  # characters of a fault
+LONGEST_PATH = 150
 
 
 class Fault(NamedTuple):
@@ -25,8 +31,10 @@ class Fault(NamedTuple):
     got: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.path}: expected {self.expected}" if self.path else f"expected {self.expected}"
-        return f"{text}, got {self.got}" if self.got else text
+        path = self.path if len(self.path) <= LONGEST_PATH else f"...{self.path[-LONGEST_PATH:]}"
+        where = f"{path}: " if path else ""
+        came = f", got {self.got}" if self.got else ""
+        return cut(one_line(f"{where}expected {self.expected}{came}"), LONGEST_LINE)
 
 
 class Shortfall(NamedTuple):
@@ -46,7 +54,10 @@ class InvalidProblem(KvplanError):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("\n".join(map(str, self.faults)))
+        super().__init__(self.faults)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.faults))
 
     @classmethod
     def at(cls, path: str, expected: str, got: str = "") -> InvalidProblem:
@@ -73,7 +84,10 @@ class Infeasible(KvplanError):
         self.reasons = tuple(reasons)
         self.shortfall = tuple(shortfall)
         self.ranks = tuple(ranks)
-        super().__init__("\n".join(self.reasons))
+        super().__init__(self.reasons, self.shortfall, self.ranks)
+
+    def __str__(self) -> str:
+        return "\n".join(self.reasons)
 
 
 class EngineError(KvplanError):

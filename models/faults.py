@@ -2,79 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from kvplan.models.errors import Fault
-from kvplan.models.units import shown
+from kvplan.models.messages import Misfit, one_of, path_of, shown
 
 MOST_FAULTS = 50
 _EXPECTED = {
-    "string_type": "text",
+    "bool_type": "true or false",
     "dict_type": "a mapping",
     "model_type": "a mapping",
+    "string_type": "text",
+    "string_unicode": "text",
     "tuple_type": "a list",
-    "list_type": "a list",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
 }
-_UNION_TAGS = {"Share", "function-before[<lambda>(), int]", "literal['from_staging']", "int"}
-
-
-def path_of(location: tuple[int | str, ...]) -> str:
-    """Write a location as it is read in the file: ranks[0].quota."""
-    path = ""
-    for step in location:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        else:
-            path += f".{step}" if path else step
-    return path
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
     """Turn a validation error into faults, at most `MOST_FAULTS` of them."""
-    found = error.errors(include_url=False)
-    faults = list(dict.fromkeys(_fault(entry, model) for entry in found[:MOST_FAULTS]))
-    if len(found) > MOST_FAULTS:
-        faults.append(Fault("", "no more faults", f"{len(found) - MOST_FAULTS} further ones"))
-    return faults
+    entries: list[Any] = list(error.errors(include_url=False))
+    missing = {entry["loc"] for entry in entries if entry["type"] == "missing"}
+    misspelt = {
+        (*entry["loc"][:-1], nearest)
+        for entry in entries[:MOST_FAULTS]
+        if missing and entry["type"] == "extra_forbidden"
+        for nearest in get_close_matches(
+            str(entry["loc"][-1])[:99], _known_keys(entry["loc"], model)
+        )
+    }
+    return first_faults(
+        _fault(entry, model)
+        for entry in entries
+        if entry["type"] != "missing" or entry["loc"] not in misspelt
+    )
+
+
+def first_faults(faults: Iterable[Fault]) -> list[Fault]:
+    """Take distinct faults, `MOST_FAULTS` of them, and say so when there are more."""
+    distinct = dict.fromkeys(islice(faults, MOST_FAULTS + 1))
+    if len(distinct) <= MOST_FAULTS:
+        return list(distinct)
+    return [*islice(distinct, MOST_FAULTS), Fault("", f"at most {MOST_FAULTS} faults", "more")]
 
 
 def _fault(entry: Any, model: type[BaseModel]) -> Fault:
-    location = tuple(step for step in entry["loc"] if not _is_tag(step))
-    path, kind, got = path_of(location), entry["type"], shown(entry["input"])
+    location, kind, got = entry["loc"], entry["type"], shown(entry["input"])
     if kind == "extra_forbidden":
-        return Fault(path, _known_keys(location, model), "an unknown key")
+        expected = one_of(_known_keys(location, model), str(location[-1]))
+        return Fault(path_of(location), expected, "an unknown key")
+    if kind == "invalid_key":
+        return Fault(path_of(location[:-1]), "text as a key", got)
     if kind == "missing":
-        return Fault(path, "a value", "none")
-    if kind == "value_error":
-        text = str(entry["ctx"]["error"]).removeprefix("expected ")
-        expected, _, came = text.rpartition(", got ")
-        return Fault(path, expected, came) if expected else Fault(path, text)
+        return Fault(path_of(location), "a value", "none")
+    error = entry.get("ctx", {}).get("error")
+    if isinstance(error, Misfit):
+        return Fault(path_of((*location, *error.at)), error.expected, error.got)
     if kind == "literal_error":
-        return Fault(path, entry["ctx"]["expected"], got)
-    if kind in _EXPECTED:
-        return Fault(path, _EXPECTED[kind], got)
+        return Fault(path_of(location), entry["ctx"]["expected"], got)
     text = entry["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    return Fault(path, text[:1].lower() + text[1:], got)
+    return Fault(path_of(location), _EXPECTED.get(kind, text[:1].lower() + text[1:]), got)
 
 
-def _is_tag(step: int | str) -> bool:
-    """Whether a step of the location names a union's branch, not a key of the file."""
-    return isinstance(step, str) and (step in _UNION_TAGS or "[" in step)
-
-
-def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    """List the keys that would have been known beside an unknown one, the nearest first."""
+def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    """List the keys that would have been known beside an unknown one."""
     for step in location[:-1]:
-        if isinstance(step, str):
+        if isinstance(step, str) and step in model.model_fields:
             model = _model_within(model.model_fields[step].annotation) or model
-    known = list(model.model_fields)
-    nearest = get_close_matches(str(location[-1]), known, n=1)
-    return f"{nearest[0]!r}" if nearest else f"one of {', '.join(known)}"
+    return list(model.model_fields)
 
 
 def _model_within(annotation: Any) -> type[BaseModel] | None:

@@ -6,29 +6,42 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    StrictBool,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
-from kvplan.models.base import Frozen, Name
-from kvplan.models.units import Exact, parse_fraction, shown
+from kvplan.models.base import Frozen, Name, TextKeys
+from kvplan.models.messages import Misfit, shown, within
+from kvplan.models.units import Exact, Portion, parse_fraction
 
 
-def _curve(value: Any) -> Any:
+def _point(value: Any) -> tuple[Fraction, Fraction]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise Misfit("[value, worth]", shown(value))
+    return within(0, parse_fraction, value[0]), within(1, parse_fraction, value[1])
+
+
+def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
     if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"expected a list of [value, worth], got {shown(value)}")
-    points = []
-    for entry in value:
-        if not isinstance(entry, list | tuple) or len(entry) != 2:
-            raise ValueError(f"expected [value, worth], got {shown(entry)}")
-        points.append((parse_fraction(entry[0]), parse_fraction(entry[1])))
-    for left, right in pairwise(points):
+        raise Misfit("a list of [value, worth]", shown(value))
+    points = tuple(within(index, _point, entry) for index, entry in enumerate(value))
+    for index, (left, right) in enumerate(pairwise(points), start=1):
         if right[0] <= left[0]:
-            raise ValueError(f"expected values in rising order, got {right[0]} after {left[0]}")
-    return tuple(points)
+            raise Misfit("values in rising order", f"{right[0]} after {left[0]}", index)
+    return points
 
 
 Curve = Annotated[
     tuple[tuple[Exact, Exact], ...],
-    BeforeValidator(_curve, json_schema_input_type=list[tuple[int | float, int | float]]),
+    BeforeValidator(
+        _curve, json_schema_input_type=list[tuple[int | float | str, int | float | str]]
+    ),
 ]
 """Piecewise-linear points [[value, worth], ...]; constant beyond the ends."""
 
@@ -46,22 +59,36 @@ def curve_value(points: tuple[tuple[Fraction, Fraction], ...], at: int) -> Fract
 class Goal(Frozen):
     """Maximise sum(weight x variable), a variable seen through its curve where it has one."""
 
-    maximize: dict[str, Exact] = Field(description="weights by variable")
-    curves: dict[str, Curve] = Field(default_factory=dict, description="worth by variable")
+    maximize: Annotated[dict[str, Exact], TextKeys] = Field(description="weights by variable")
+    curves: Annotated[dict[str, Curve], TextKeys] = Field(
+        default_factory=dict, description="worth by variable"
+    )
 
     @model_validator(mode="wrap")
     @classmethod
     def _short_form(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Let "capacity:long" stand for {maximize: {capacity:long: 1}}."""
-        return handler({"maximize": {data: 1}} if isinstance(data, str) else data)
+        if isinstance(data, str):
+            return handler({"maximize": {data: 1}})
+        if not isinstance(data, dict | Goal):
+            raise Misfit("a variable or {maximize: {variable: weight}}", shown(data))
+        return handler(data)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Offer the short form, too."""
+        short = {"type": "string", "description": "a variable: maximize it alone"}
+        return _either(short, handler(core_schema), handler)
 
     @model_validator(mode="after")
     def _weights_and_curves(self) -> Self:
         if not self.maximize:
-            raise ValueError("expected at least one variable, got none")
+            raise Misfit("at least one variable", "none", "maximize")
         for variable in self.curves:
             if variable not in self.maximize:
-                raise ValueError(f"expected a weight for the curve of {variable!r}, got none")
+                raise Misfit("a weight in maximize for each curve", "none", "curves", variable)
         return self
 
     @property
@@ -92,18 +119,18 @@ class Goal(Frozen):
 class Constraint(Frozen):
     """min <= sum(coefficient x variable) <= max."""
 
-    terms: dict[str, Exact] = Field(description="coefficients by variable")
+    terms: Annotated[dict[str, Exact], TextKeys] = Field(description="coefficients by variable")
     min: Exact | None = Field(None, description="lower bound")
     max: Exact | None = Field(None, description="upper bound")
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if not self.terms:
-            raise ValueError("expected at least one variable in terms, got none")
+            raise Misfit("at least one variable", "none", "terms")
         if self.min is None and self.max is None:
-            raise ValueError("expected min or max, got neither")
+            raise Misfit("min or max", "neither")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"expected min of at most max {self.max}, got {self.min}")
+            raise Misfit(f"min of at most max {self.max}", str(self.min), "min")
         return self
 
 
@@ -112,27 +139,54 @@ class Fill(Frozen):
 
     batch: Name | None = Field(None, description="whole copies of this batch")
     pools: tuple[Name, ...] | None = Field(None, description="these pools, in this order")
-    shares: dict[Name, Exact] | None = Field(None, description="shares of what the rest leaves")
-    none: bool = Field(False, description='written fill: none; the rest stays free')
+    shares: Annotated[dict[str, Portion], TextKeys] | None = Field(
+        None, description="shares of what the rest leaves"
+    )
+    none: StrictBool = Field(False, description="written fill: none; the rest stays free")
 
     @model_validator(mode="wrap")
     @classmethod
     def _short_form(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Read `fill: none`."""
-        return handler({"none": True} if data == "none" else data)
+        if isinstance(data, str) and data == "none":
+            return handler({"none": True})
+        if not isinstance(data, dict | Fill):
+            raise Misfit('"none" or one of {batch: }, {pools: }, {shares: }', shown(data))
+        return handler(data)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Offer the word none, too."""
+        short = {"const": "none", "description": "the rest stays free"}
+        return _either(short, handler(core_schema), handler)
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        given = [self.batch is not None, self.pools is not None, self.shares is not None, self.none]
-        if sum(given) != 1:
-            raise ValueError('expected one of batch, pools, shares or "none"')
-        if self.pools is not None and len(set(self.pools)) != len(self.pools):
-            raise ValueError("expected each pool once, got one twice")
-        if self.shares is not None:
-            if any(share < 0 for share in self.shares.values()):
-                raise ValueError("expected shares of at least 0, got a negative one")
-            if sum(self.shares.values()) > 1:
-                raise ValueError(
-                    f"expected shares that sum to at most 1, got {sum(self.shares.values())}"
-                )
+        given = [form for form in ("batch", "pools", "shares") if getattr(self, form) is not None]
+        given += ["none"] if self.none else []
+        if len(given) != 1:
+            raise Misfit("one of batch, pools, shares or none", " and ".join(given) or "nothing")
+        if given[0] != "none" and not getattr(self, given[0]):
+            raise Misfit("at least one pool", "none", given[0])
+        seen: set[str] = set()
+        for index, pool in enumerate(self.pools or ()):
+            if pool in seen:
+                raise Misfit("each pool once", f"{shown(pool)} again", "pools", index)
+            seen.add(pool)
+        if self.shares is not None and sum(self.shares.values()) > 1:
+            total = sum(self.shares.values())
+            raise Misfit("shares that sum to at most 1", shown(total), "shares")
         return self
+
+
+def _either(
+    short: dict[str, Any], full: dict[str, Any], handler: GetJsonSchemaHandler
+) -> dict[str, Any]:
+    """Write a schema that takes a short form or the full one."""
+    resolved = handler.resolve_ref_schema(full)
+    kept = dict(resolved)
+    resolved.clear()
+    resolved["anyOf"] = [short, kept]
+    return full

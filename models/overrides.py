@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.loader import parse_text
-from kvplan.models.units import shown
+from kvplan.models.messages import one_of, shown
 
 _STEP = re.compile(r"\[(\*|[0-9]+)\]|(?:^|\.)([^.\[\]]+)")
+_INDEX = re.compile(r"[0-9]{1,9}")
 
 
 def apply_overrides(data: Any, overrides: Iterable[str]) -> Any:
     """Return a copy of `data` with every override applied.
 
-    A path is keys joined by dots; an item of a list is named by its index or its name, `*` is all
+    A path is keys joined by dots; an item of a list is named by its name or its index, `*` is all
     of them: `ranks.*.quota=10GiB`, `batches[0].requests.long.capacity=4096`.
+
+    Raises
+    ------
+    InvalidProblem : no path=value, a path that leads nowhere, or a value that is no YAML.
     """
     texts = tuple(overrides)
     if not texts:
         return data
-    data = copy.deepcopy(data)
+    data = _copied(data)
     for text in texts:
         path, equals, value = text.partition("=")
         if not equals or not path.strip():
@@ -32,12 +36,23 @@ def apply_overrides(data: Any, overrides: Iterable[str]) -> Any:
     return data
 
 
+def _copied(data: Any) -> Any:
+    """Copy containers one by one: two items of a list may be the same object."""
+    if isinstance(data, dict):
+        return {key: _copied(value) for key, value in data.items()}
+    return [_copied(item) for item in data] if isinstance(data, list | tuple) else data
+
+
 def set_path(data: Any, path: str, value: Any) -> None:
     """Set one path in place; every container but the last key must be there."""
     steps = split_path(path)
+    found = False
     for holder in _walk(data, steps[:-1], path):
         for key in _keys(holder, steps[-1], path, new=True):
-            holder[key] = value
+            holder[key] = _copied(value)
+            found = True
+    if not found:
+        raise InvalidProblem.at(path, "a path that leads to a value", "none")
 
 
 def split_path(path: str) -> list[str]:
@@ -49,16 +64,18 @@ def split_path(path: str) -> list[str]:
         steps.append(match[1] or match[2])
         end = match.end()
     if not steps or end != len(path):
-        raise InvalidProblem.at(path, "a path such as ranks.0.quota", shown(path))
+        raise InvalidProblem.at("--set", "a path such as ranks.0.quota", shown(path))
     return steps
 
 
-def _walk(data: Any, steps: list[str], path: str) -> Iterator[Any]:
-    if not steps:
-        yield data
-        return
-    for key in _keys(data, steps[0], path, new=False):
-        yield from _walk(data[key], steps[1:], path)
+def _walk(data: Any, steps: list[str], path: str) -> list[Any]:
+    """Find the containers that the steps lead to."""
+    holders = [data]
+    for step in steps:
+        holders = [
+            holder[key] for holder in holders for key in _keys(holder, step, path, new=False)
+        ]
+    return holders
 
 
 def _keys(holder: Any, step: str, path: str, *, new: bool) -> list[Any]:
@@ -67,18 +84,20 @@ def _keys(holder: Any, step: str, path: str, *, new: bool) -> list[Any]:
         if step == "*":
             return list(holder)
         known = {str(key): key for key in holder}
-        if step in known:
-            return [known[step]]
-        if new:
-            return [step]
-        raise InvalidProblem.at(path, f"one of {', '.join(known)}", repr(step))
+        if step in known or new:
+            return [known.get(step, step)]
+        raise InvalidProblem.at(path, one_of(known, step), shown(step))
     if isinstance(holder, list):
         if step == "*":
             return list(range(len(holder)))
-        named = [i for i, item in enumerate(holder) if isinstance(item, dict) and item.get("name") == step]
+        named = [i for i, item in enumerate(holder) if _name_of(item) == step]
         if named:
             return named
-        if step.isdecimal() and int(step) < len(holder):
+        if _INDEX.fullmatch(step) and int(step) < len(holder):
             return [int(step)]
-        raise InvalidProblem.at(path, f"an index below {len(holder)} or a name", repr(step))
+        raise InvalidProblem.at(path, f"a name or an index below {len(holder)}", shown(step))
     raise InvalidProblem.at(path, "a mapping or a list before the last key", shown(holder))
+
+
+def _name_of(item: Any) -> Any:
+    return item.get("name") if isinstance(item, dict) else None

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, model_validator
 
 from kvplan.models.base import ByStage, Frozen, Name
-from kvplan.models.units import Exact, Positive, Whole, parse_bytes
+from kvplan.models.messages import Misfit, shown
+from kvplan.models.units import Portion, Positive, Whole, parse_bytes, parse_integer
 
 
 def _granule(value: Any) -> Any:
     if value == "auto":
         return value
-    count = parse_bytes(value, round_up=True)
+    try:
+        count = parse_bytes(value, round_up=True)
+    except Misfit as error:
+        raise Misfit(f'"auto", or {error.expected}', shown(value)) from None
     if count < 1:
-        raise ValueError(f'expected a granule of at least 1 byte or "auto", got {value!r}')
+        raise Misfit('a granule of at least 1 byte or "auto"', shown(value))
     return count
 
 
@@ -44,21 +48,22 @@ class Pool(Frozen):
     min_blocks: Whole = Field(0, description="usable blocks at least")
     max_blocks: Whole | None = Field(None, description="usable blocks at most")
     multiple_of: Positive = Field(1, description="usable blocks are a multiple of this")
-    resume_headroom: bool = Field(True, description="false: resume_utilization does not apply")
+    resume_headroom: StrictBool = Field(
+        True, description="false: resume_utilization does not apply"
+    )
 
     @model_validator(mode="after")
     def _one_layout(self) -> Self:
         if (self.bytes is None) == (self.buffers is None):
             got = "neither" if self.bytes is None else "both"
-            raise ValueError(f"expected either bytes or buffers, got {got}")
+            raise Misfit("either bytes or buffers", got)
         if self.buffers is not None and self.granule is not None:
-            raise ValueError("expected the granule on each buffer, got one beside buffers")
+            raise Misfit("the granule on each buffer", "one beside buffers", "granule")
         if self.buffers == ():
-            raise ValueError("expected at least one buffer, got an empty list")
+            raise Misfit("at least one buffer", "an empty list", "buffers")
         if self.max_blocks is not None and self.min_blocks > self.max_blocks:
-            raise ValueError(
-                f"expected min_blocks of at most max_blocks {self.max_blocks}, got {self.min_blocks}"
-            )
+            expected = f"min_blocks of at most max_blocks {self.max_blocks}"
+            raise Misfit(expected, str(self.min_blocks), "min_blocks")
         return self
 
     @property
@@ -74,7 +79,7 @@ class Pool(Frozen):
 class Scratch(Frozen):
     """Blocks that only the running prefill needs take a fraction of a slot (TensorRT-LLM V2)."""
 
-    fraction: Exact = Field(ge=0, le=1, description="share of a slot that a scratch block takes")
+    fraction: Portion = Field(description="share of a slot that a scratch block takes")
     max_rewind: Whole = Field(0, description="tokens that speculative decoding may take back")
 
 
@@ -84,18 +89,31 @@ _ALLOWED = {
     "chunked": {"chunk", "in_flight", "in_flight_per"},
     "state": {"blocks"},
 }
-_KIND_FIELDS = set().union(*_ALLOWED.values())
+_KIND_FIELDS = sorted(set().union(*_ALLOWED.values()))
 _KEEP_FIELDS = {
     "peak": {"window", "sink", "keep", "in_flight"},
     "live": {"window", "sink", "keep", "scratch"},
     "in_flight": {"window", "keep", "in_flight", "in_flight_per"},
 }
+_DEFAULTS = {"sink": 0, "in_flight": 1, "in_flight_per": "request"}  # harmless on any window
 
 
 def _in_flight(value: Any) -> Any:
-    if isinstance(value, str) and value != "prefill":
-        raise ValueError(f'expected tokens or "prefill", got {value!r}')
-    return value
+    if value is None or value == "prefill":
+        return value
+    try:
+        return parse_integer(value, what="tokens", least=1)
+    except Misfit as error:
+        raise Misfit(f'"prefill", or {error.expected}', shown(value)) from None
+
+
+Flight = Annotated[
+    int | Literal["prefill"] | None,
+    BeforeValidator(
+        _in_flight,
+        json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["prefill"] | None,
+    ),
+]
 
 
 class Cache(Frozen):
@@ -115,9 +133,9 @@ class Cache(Frozen):
     )
     chunk: Positive | None = Field(None, description="chunked: tokens of a local chunk")
     blocks: Positive | None = Field(None, description="state: blocks of a request (default 1)")
-    in_flight: Annotated[
-        Positive | Literal["prefill"] | None, BeforeValidator(_in_flight)
-    ] = Field(None, description="tokens in flight, the current one included; default 1")
+    in_flight: Flight = Field(
+        None, description="tokens in flight, the current one included; default 1"
+    )
     in_flight_per: Literal["request", "batch"] | None = Field(
         None, description="whether each request (default) or the batch holds the flight"
     )
@@ -125,19 +143,25 @@ class Cache(Frozen):
 
     @model_validator(mode="after")
     def _fields_of_kind(self) -> Self:
-        given = self.model_fields_set & _KIND_FIELDS
-        for field in sorted(given - _ALLOWED[self.kind]):
-            raise ValueError(f"expected no {field} on a {self.kind} cache, got one")
-        if self.kind == "window":
-            if self.window is None:
-                raise ValueError("expected window (tokens) on a window cache, got none")
-            for field in sorted(given - _KEEP_FIELDS[self.keep or "peak"]):
-                if getattr(self, field) not in (None, 0):
-                    keep = self.keep or "peak"
-                    raise ValueError(f"expected no {field} on a window that keeps {keep}, got one")
+        given = [field for field in _KIND_FIELDS if getattr(self, field) is not None]
+        for field in given:
+            if field not in _ALLOWED[self.kind]:
+                expected = f"no {field} on a {self.kind} cache"
+                raise Misfit(expected, shown(getattr(self, field)), field)
+        if self.kind == "window" and self.window is None:
+            raise Misfit("window (tokens) on a window cache", "none", "window")
         if self.kind == "chunked" and self.chunk is None:
-            raise ValueError("expected chunk (tokens) on a chunked cache, got none")
+            raise Misfit("chunk (tokens) on a chunked cache", "none", "chunk")
+        if self.kind == "window":
+            self._fields_of_window(given)
         return self
+
+    def _fields_of_window(self, given: list[str]) -> None:
+        keep = self.keep or "peak"
+        for field in given:
+            value = getattr(self, field)
+            if field not in _KEEP_FIELDS[keep] and value != _DEFAULTS.get(field):
+                raise Misfit(f"no {field} on a window that keeps {keep}", shown(value), field)
 
     @property
     def retention(self) -> str:

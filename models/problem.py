@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from kvplan.models.base import BUILT_IN_PHASES, Frozen
+from kvplan.models.base import BUILT_IN_PHASES, Frozen, Title, Version
 from kvplan.models.demands import Batch, Request
-from kvplan.models.elastic import Choice, Consumer, Experts, Prefill
+from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.faults import faults_of
 from kvplan.models.goals import Constraint, Fill, Goal
@@ -19,7 +19,7 @@ from kvplan.models.overrides import apply_overrides
 from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
 from kvplan.models.references import find_faults
-from kvplan.models.units import Exact, Positive
+from kvplan.models.units import Positive, Ratio
 
 
 class Problem(Frozen):
@@ -30,12 +30,12 @@ class Problem(Frozen):
     InvalidProblem : however it is built, with one fault for each mistake.
     """
 
-    version: Literal[1] = Field(1, description="of this format")
-    name: str = Field("", max_length=200, description="for people")
+    version: Version = Field(1, description="of this format")
+    name: Title = Field("", description="for people")
     ranks: tuple[Rank, ...] = Field(description="memory spaces with a quota")
     tokens_per_block: Positive = Field(16, description="default for all caches")
-    resume_utilization: Exact = Field(
-        Fraction(1), gt=0, le=1, description="share of a pool in use when a request is admitted"
+    resume_utilization: Ratio = Field(
+        Fraction(1), description="share of a pool in use when a request is admitted"
     )
     pools: tuple[Pool, ...] = Field((), description="spaces of block ids")
     caches: tuple[Cache, ...] = Field((), description="layers with one retention rule each")
@@ -75,10 +75,16 @@ class Problem(Frozen):
         """Read JSON or YAML text."""
         return cls.model_validate(parse_text(text))
 
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **_: Any) -> Problem:
+        """Read JSON text by this format's rules: exact decimals, each key once."""
+        return cls.model_validate(parse_text(json_data))
+
     @property
     def phases(self) -> tuple[str, ...]:
         """The built-in phases, then those that consumers and options name, as written."""
-        living = [*self.consumers, *(option for c in self.choices for option in c.options)]
+        living: list[Consumer | Option] = [*self.consumers]
+        living += (option for choice in self.choices for option in choice.options)
         named = (phase for consumer in living for phase in consumer.phases or ())
         return tuple(dict.fromkeys((*BUILT_IN_PHASES, *named)))
 

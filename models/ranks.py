@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from kvplan.models.base import Frozen, Name
-from kvplan.models.units import Demand, Exact, Supply, Whole
+from kvplan.models.base import Frozen, Name, TextKeys
+from kvplan.models.messages import Misfit, shown
+from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 
 
 class Share(Frozen):
     """A term written as a share of the rank's total memory."""
 
-    fraction: Exact = Field(ge=0, le=1, description="share of total, from 0 to 1")
+    fraction: Portion = Field(description="share of total, from 0 to 1")
 
     def of(self, total_bytes: int) -> int:
         """Bytes of this share of the total; what is left of a byte counts as taken."""
@@ -22,36 +24,57 @@ class Share(Frozen):
         return -(-exact.numerator // exact.denominator)
 
 
+def _term(*words: str) -> Callable[[Any], int | str | Share]:
+    """Make a reader of bytes, {fraction} of total, or one of some words."""
+
+    def read(value: Any) -> int | str | Share:
+        if isinstance(value, Share) or (isinstance(value, str) and value in words):
+            return value
+        if isinstance(value, dict):
+            return Share.model_validate(value)
+        try:
+            return parse_bytes(value, round_up=True)
+        except Misfit as error:
+            forms = ["{fraction: ...}", *(f'"{word}"' for word in words)]
+            raise Misfit(f"{', '.join(forms)}, or {error.expected}", shown(value)) from None
+
+    return read
+
+
+Margin = Annotated[int | Share, BeforeValidator(_term(), json_schema_input_type=int | str | Share)]
+Headroom = Annotated[
+    int | Share | Literal["from_staging"],
+    BeforeValidator(_term("from_staging"), json_schema_input_type=int | str | Share),
+]
+
 
 class RankMemory(Frozen):
     """What one rank measured after load; the quota follows from it (ROCm/ATOM PR #1495, #3171)."""
 
     total: Supply | None = Field(None, description="bytes of the device, as the driver reports")
     free: Supply | None = Field(None, description="bytes free on the device at the reading")
-    utilization: Exact | None = Field(
-        None, gt=0, le=1, description="share of total that the engine may use"
-    )
+    utilization: Ratio | None = Field(None, description="share of total the engine may use")
     peak_torch: Demand = Field(0, description="allocator peak: weights, buffers, activations")
     non_torch: Demand = Field(0, description="device bytes in use outside the allocator")
     graphs: Demand = Field(0, description="estimate of the captured graphs")
-    safety: Demand | Share = Field(0, description="margin, bytes or {fraction} of total")
+    safety: Margin = Field(0, description="margin, bytes or {fraction} of total")
     connector: Demand = Field(0, description="reserve of a KV connector; off both shares")
-    prefill_headroom: Demand | Share | Literal["from_staging"] = Field(
+    prefill_headroom: Headroom = Field(
         0, description="off the physical share: bytes, {fraction} of total, or from_staging"
     )
-    other: dict[Name, Demand] = Field(
+    other: Annotated[dict[str, Demand], TextKeys] = Field(
         default_factory=dict, description="further terms by name; off the utilization share"
     )
 
     @model_validator(mode="after")
     def _needs_a_share(self) -> Self:
         if self.utilization is None and self.free is None:
-            raise ValueError("expected utilization (with total) or free, got neither")
+            raise Misfit("utilization (with total) or free", "neither")
         shares = isinstance(self.safety, Share) or isinstance(self.prefill_headroom, Share)
         if self.total is None and (self.utilization is not None or shares):
-            raise ValueError("expected total beside a utilization or a fraction, got none")
+            raise Misfit("total beside a utilization or a fraction", "none", "total")
         if self.total is not None and self.free is not None and self.free > self.total:
-            raise ValueError(f"expected free of at most total {self.total}, got {self.free}")
+            raise Misfit(f"free of at most total {self.total}", str(self.free), "free")
         return self
 
     def _bytes(self, term: int | Share) -> int:
@@ -94,7 +117,7 @@ class Rank(Frozen):
     def _one_source(self) -> Self:
         if (self.quota is None) == (self.memory is None):
             got = "neither" if self.quota is None else "both"
-            raise ValueError(f"expected either quota or memory, got {got}")
+            raise Misfit("either quota or memory", got)
         return self
 
     @property

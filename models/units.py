@@ -9,59 +9,67 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from numbers import Integral
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, PlainValidator
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+
+from kvplan.models.messages import LONGEST, Misfit, shown
 
 LIMIT = 2**63
 _DECIMAL = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 UNITS = {"": 1, "B": 1, **_DECIMAL, **_BINARY}
-_QUANTITY = re.compile(r"\s*([+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*")
+_QUANTITY = re.compile(
+    r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*"
+)
 _RATIO = re.compile(r"\s*([+-]?[0-9]+)\s*/\s*([0-9]+)\s*")
-_LONGEST = 60  # characters of a number; longer ones are junk and slow to convert
 _DIGITS = 40  # decimal exponent beyond which a number is out of range whatever its digits
-
-
-def shown(value: object) -> str:
-    """Render an input value for a message: short, on one line."""
-    if isinstance(value, Decimal):
-        return str(value)
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+_BYTES = 'bytes such as 17179869184 or "16GiB"'
+_NUMBER = 'a number such as 0.97 or "9/19"'
 
 
 def _decimal(value: object, expected: str) -> Decimal:
     """Read an int, float, Decimal or decimal text as the decimal that was written."""
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        raise ValueError(f"expected {expected}, got {shown(value)}")
-    if isinstance(value, int):
-        if abs(value) >= 10**_DIGITS:
-            raise ValueError(f"expected {expected} below 2^63, got {shown(str(value)[:_LONGEST])}")
-        return Decimal(value)
-    text = repr(value) if isinstance(value, float) else str(value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        if abs(int(value)) >= 10**_DIGITS:
+            raise Misfit(f"{expected} below 2^63", shown(value))
+        return Decimal(int(value))
+    if isinstance(value, bool) or not isinstance(value, float | Decimal | str):
+        raise Misfit(expected, shown(value))
+    text = float.__repr__(value) if isinstance(value, float) else str(value)
     try:
-        number = Decimal(text) if len(text) <= _LONGEST else Decimal("nan")
+        number = Decimal(text) if len(text) <= LONGEST else Decimal("nan")
     except InvalidOperation:
         number = Decimal("nan")
     if not number.is_finite():
-        raise ValueError(f"expected {expected}, got {shown(value)}")
+        raise Misfit(expected, shown(value))
     if abs(number.adjusted()) > _DIGITS:
-        raise ValueError(f"expected {expected} of a sane size, got {shown(value)}")
+        raise Misfit(f"{expected} of a sane size", shown(value))
     return number
 
 
 def parse_integer(value: object, *, what: str = "a whole number", least: int = 0) -> int:
     """Read a whole number in [least, 2^63)."""
+    if type(value) is int and least <= value < LIMIT:
+        return value
     expected = f"{what} of at least {least}"
     if isinstance(value, str):
-        raise ValueError(f"expected {expected}, got {shown(value)}")
+        raise Misfit(expected, shown(value))
     number = _decimal(value, expected)
     if number != number.to_integral_value() or number < least:
-        raise ValueError(f"expected {expected}, got {shown(value)}")
+        raise Misfit(expected, shown(value))
     if number >= LIMIT:
-        raise ValueError(f"expected {what} below 2^63, got {shown(value)}")
+        raise Misfit(f"{what} below 2^63", shown(value))
     return int(number)
+
+
+def parse_quantity(text: str) -> Fraction:
+    """Read text with or without a unit as exact bytes: "1.5 GB", "0.3KiB", "17179869184"."""
+    match = _QUANTITY.fullmatch(text) if len(text) <= LONGEST else None
+    if match is None or match[2] not in UNITS:
+        raise Misfit(f"{_BYTES} (units {', '.join(UNITS)[2:]})", shown(text))
+    return Fraction(_decimal(match[1], _BYTES)) * UNITS[match[2]]
 
 
 def parse_bytes(value: object, *, round_up: bool) -> int:
@@ -76,37 +84,62 @@ def parse_bytes(value: object, *, round_up: bool) -> int:
     ------
     ValueError : not a byte figure, negative, or 2^63 and beyond.
     """
-    expected = 'bytes such as 17179869184 or "16GiB"'
     if not isinstance(value, str):
         return parse_integer(value, what="bytes")
-    match = _QUANTITY.fullmatch(value) if len(value) <= _LONGEST else None
-    if match is None or match[2] not in UNITS:
-        raise ValueError(f"expected {expected} (units {', '.join(UNITS)[2:]}), got {shown(value)}")
-    if match[2] == "":
-        return parse_integer(_decimal(match[1], expected), what="bytes")
-    exact = Fraction(_decimal(match[1], expected)) * UNITS[match[2]]
+    exact = parse_quantity(value)
+    if exact.denominator != 1 and not value.rstrip()[-1].isalpha():
+        raise Misfit("whole bytes, or a unit", shown(value))
     whole = -(-exact.numerator // exact.denominator) if round_up else exact // 1
-    if not 0 <= exact or whole >= LIMIT:
-        raise ValueError(f"expected bytes from 0 to below 2^63, got {shown(value)}")
+    if exact < 0 or whole >= LIMIT:
+        raise Misfit("bytes from 0 to below 2^63", shown(value))
     return int(whole)
 
 
 def parse_fraction(value: object) -> Fraction:
     """Read an exact number: 0.97 (97/100, as written), 3, "9/19"."""
-    expected = 'a number such as 0.97 or "9/19"'
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, str):
-        ratio = _RATIO.fullmatch(value) if len(value) <= _LONGEST else None
-        if ratio is not None:
-            if int(ratio[2]) == 0:
-                raise ValueError(f"expected {expected} with a denominator above 0, got {value!r}")
-            return Fraction(int(ratio[1]), int(ratio[2]))
-        quantity = _QUANTITY.fullmatch(value) if len(value) <= _LONGEST else None
-        if quantity is None or quantity[2]:
-            raise ValueError(f"expected {expected}, got {shown(value)}")
-        value = quantity[1]
-    return Fraction(_decimal(value, expected))
+    exact = value if isinstance(value, Fraction) else _fraction(value)
+    if max(abs(exact.numerator), exact.denominator) >= LIMIT:
+        raise Misfit(f"{_NUMBER}, as a fraction of whole numbers below 2^63", shown(value))
+    return exact
+
+
+def _fraction(value: object) -> Fraction:
+    if not isinstance(value, str):
+        return Fraction(_decimal(value, _NUMBER))
+    ratio = _RATIO.fullmatch(value) if len(value) <= LONGEST else None
+    if ratio is not None:
+        if int(ratio[2]) == 0:
+            raise Misfit(f"{_NUMBER} with a denominator above 0", shown(value))
+        return Fraction(int(ratio[1]), int(ratio[2]))
+    quantity = _QUANTITY.fullmatch(value) if len(value) <= LONGEST else None
+    if quantity is None or quantity[2]:
+        raise Misfit(_NUMBER, shown(value))
+    return Fraction(_decimal(quantity[1], _NUMBER))
+
+
+def parse_portion(value: object) -> Fraction:
+    """Read an exact share from 0 to 1."""
+    exact = parse_fraction(value)
+    if not 0 <= exact <= 1:
+        raise Misfit("a share from 0 to 1", shown(value))
+    return exact
+
+
+def parse_ratio(value: object) -> Fraction:
+    """Read an exact share above 0, to 1."""
+    exact = parse_fraction(value)
+    if not 0 < exact <= 1:
+        raise Misfit("a share above 0 and at most 1", shown(value))
+    return exact
+
+
+def parse_rate(value: object) -> Fraction:
+    """Read exact bytes a token: a number of at least 0, or text with a unit ("0.3KiB")."""
+    with_unit = isinstance(value, str) and value.rstrip()[-1:].isalpha()
+    exact = parse_fraction(parse_quantity(value) if with_unit else value)  # type: ignore[arg-type]
+    if exact < 0:
+        raise Misfit("bytes of at least 0", shown(value))
+    return exact
 
 
 def human_bytes(count: int) -> str:
@@ -128,28 +161,49 @@ def exact_bytes(count: int) -> str:
     return f"{count:_} B ({human_bytes(count)})" if abs(count) >= 1024 else f"{count} B"
 
 
-def _integer(least: int, what: str) -> Any:
-    return BeforeValidator(
-        lambda value: parse_integer(value, what=what, least=least), json_schema_input_type=int
-    )
+def _integer(least: int) -> Any:
+    def read(value: object) -> int:
+        if type(value) is int and least <= value < LIMIT:
+            return value
+        return parse_integer(value, least=least)
+
+    return BeforeValidator(read, json_schema_input_type=Annotated[int, Field(ge=least)])
 
 
-def _bytes(round_up: bool) -> Any:
-    return BeforeValidator(
-        lambda value: parse_bytes(value, round_up=round_up), json_schema_input_type=int | str
-    )
+def _bytes(*, round_up: bool, least: int = 0) -> Any:
+    def read(value: object) -> int:
+        count = parse_bytes(value, round_up=round_up)
+        if count < least:
+            raise Misfit(f"bytes of at least {least}", shown(value))
+        return count
+
+    return BeforeValidator(read, json_schema_input_type=Annotated[int, Field(ge=least)] | str)
 
 
 Supply = Annotated[int, _bytes(round_up=False)]
 """Bytes that are there to be used; a unit string rounds down."""
 Demand = Annotated[int, _bytes(round_up=True)]
 """Bytes that something takes; a unit string rounds up."""
-Whole = Annotated[int, _integer(0, "a whole number")]
-Positive = Annotated[int, _integer(1, "a whole number")]
-Signed = Annotated[int, _integer(-LIMIT + 1, "a whole number")]
+Granule = Annotated[int, _bytes(round_up=True, least=1)]
+"""Bytes that an allocation is rounded up to a multiple of."""
+Whole = Annotated[int, _integer(0)]
+Positive = Annotated[int, _integer(1)]
+
+_AS_TEXT = PlainSerializer(str, return_type=str)
+_Share = Annotated[float, Field(ge=0, le=1)] | str
 Exact = Annotated[
-    Fraction,
-    PlainValidator(parse_fraction, json_schema_input_type=int | float | str),
-    PlainSerializer(str, return_type=str),
+    Fraction, PlainValidator(parse_fraction, json_schema_input_type=int | float | str), _AS_TEXT
 ]
 """An exact number; read as the decimal or the fraction that was written."""
+Portion = Annotated[
+    Fraction, PlainValidator(parse_portion, json_schema_input_type=_Share), _AS_TEXT
+]
+"""An exact share from 0 to 1."""
+Ratio = Annotated[Fraction, PlainValidator(parse_ratio, json_schema_input_type=_Share), _AS_TEXT]
+"""An exact share above 0, to 1."""
+Rate = Annotated[
+    Fraction,
+    PlainValidator(parse_rate, json_schema_input_type=Annotated[float, Field(ge=0)] | str),
+    _AS_TEXT,
+]
+"""Exact bytes a token; a unit may leave a fraction of a byte."""

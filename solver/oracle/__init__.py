@@ -5,5 +5,6 @@ bytes are laid out in granules, and nothing is assumed to be monotone that was n
 """
 
 from kvplan.solver.oracle.best import Best, best
+from kvplan.solver.oracle.check import Violation, check
 
-__all__ = ["Best", "best"]
+__all__ = ["Best", "Violation", "best", "check"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,9 @@ class Demand:
             loads, axis = self._loads(name, request)
             if loads[0].count == 0 or (loads[0].capacity == 0 and cache.kind != "state"):
                 continue
-            held = [[self._held(batch, cache, load, f) for f in self._flights(cache)] for load in loads]
+            held = [
+                [self._held(batch, cache, load, f) for f in self._flights(cache)] for load in loads
+            ]
             counts = np.array([load.count for load in loads], np.int64)
             grid = np.array([[each.own for each in line] for line in held], np.int64)
             own = own + self._place(grid * counts[:, None], axis)
@@ -87,10 +90,10 @@ class Demand:
         if request.fit == "capacity":
             axis = self.axes[f"capacity:{name}"]
             flight = request.flight_tokens
-            return [load._replace(capacity=c, history=c - flight) for c in self.values[axis]], axis
+            return [replace(load, capacity=c, history=c - flight) for c in self.values[axis]], axis
         if request.fit == "count":
             axis = self.axes[f"count:{name}"]
-            return [load._replace(count=count) for count in self.values[axis]], axis
+            return [replace(load, count=count) for count in self.values[axis]], axis
         return [load], None
 
     def _flights(self, cache: Cache) -> list[int]:

@@ -24,12 +24,27 @@ class Linear:
     label: str
     weights: Mapping[str, Fraction]
     curves: Mapping[str, Points] = field(default_factory=dict)
-    scale: int = 1
-    """Common denominator of every worth in the tables."""
 
     def named(self, kind: str) -> list[str]:
         """Names behind the variables `<kind>:<name>`, as written."""
         return [name.partition(":")[2] for name in self.weights if name.startswith(f"{kind}:")]
+
+    @property
+    def of_members(self) -> Linear:
+        """The part that only requests and the chunk decide."""
+        kinds = ("capacity", "count", "prefill")
+        own = {name: w for name, w in self.weights.items() if name.partition(":")[0] in kinds}
+        return Linear(self.label, own, {n: c for n, c in self.curves.items() if n in own})
+
+    @property
+    def members_alone(self) -> bool:
+        """Whether nothing but requests and the chunk decides."""
+        return len(self.of_members.weights) == len(self.weights)
+
+    @property
+    def counts_blocks(self) -> bool:
+        """Whether blocks of some pool decide."""
+        return bool(self.named("blocks") or self.named("copies"))
 
     @property
     def copies_alone(self) -> str | None:
@@ -49,18 +64,21 @@ class Linear:
         """Exact sum for given values."""
         return sum((self.worth(name, variables[name]) for name in self.weights), Fraction(0))
 
-    def scaled(self, domains: Mapping[str, Sequence[int]]) -> tuple[Linear, dict[str, Array]]:
-        """Tables of worths over whole domains, as integers over one denominator."""
-        exact = {
-            name: [self.worth(name, value) for value in domains[name]] for name in self.weights
+    def scaled(self, domains: Mapping[str, Sequence[int]]) -> tuple[int, dict[str, Array]]:
+        """A common denominator, and tables of worths over whole domains as integers over it."""
+        exact = {name: [self.worth(name, value) for value in domains[name]] for name in self.curves}
+        parts = [worth for line in exact.values() for worth in line]
+        scale = math.lcm(*(part.denominator for part in (*parts, *self.weights.values())))
+        whole = {
+            name: [int(worth * scale) for worth in exact[name]]
+            if name in exact
+            else [value * int(weight * scale) for value in domains[name]]
+            for name, weight in self.weights.items()
         }
-        scale = math.lcm(*(worth.denominator for line in exact.values() for worth in line))
-        whole = {name: [int(worth * scale) for worth in line] for name, line in exact.items()}
         bound = sum(max((abs(worth) for worth in line), default=0) for line in whole.values())
         if bound >= 2**62:
             raise ValueError(f"{self.label}: worths beyond 2^62 over their common denominator")
-        tables = {name: np.array(line, np.int64) for name, line in whole.items()}
-        return Linear(self.label, self.weights, self.curves, scale), tables
+        return scale, {name: np.array(line, np.int64) for name, line in whole.items()}
 
 
 def on_curve(points: Points, at: Fraction) -> Fraction:
@@ -103,7 +121,7 @@ def goals_before_fill(problem: Problem) -> list[Linear]:
 
 
 def fill_goals(problem: Problem) -> list[Linear]:
-    """Goals of the fill: copies of its batch, then pools in order; shares have rules of their own."""
+    """Goals of the fill: copies of its batch, then pools in order. Shares follow another rule."""
     fill = problem.fill
     if fill is not None and (fill.none or fill.shares is not None):
         return []

@@ -144,7 +144,8 @@ def items(problem: Problem, rank: Rank, residents: Residents) -> Iterator[Item]:
     """Everything that lives on one rank."""
     quota, every = quota_of(rank).bytes, problem.phases
     serving = tuple(phase for phase in every if phase != "load")
-    for thing in (*problem.consumers, *residents.options):
+    things: tuple[Consumer | Option, ...] = (*problem.consumers, *residents.options)
+    for thing in things:
         yield Item(thing.name, fixed_bytes(thing, rank), thing.phases or every)
     for pool in problem.pools:
         taken = pool_bytes(pool, rank.stage, quota, residents.allocated[pool.name])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from kvplan.models.demands import Batch, Request
 from kvplan.models.pools import Cache, Pool
@@ -19,7 +19,8 @@ from kvplan.solver.oracle.blocks import (
 )
 
 
-class Load(NamedTuple):
+@dataclass(frozen=True)
+class Load:
     """`count` alike requests of some size, in tokens."""
 
     capacity: int
@@ -107,15 +108,13 @@ def headroom(problem: Problem, pool: Pool) -> Fraction:
     return problem.resume_utilization if pool.resume_headroom else Fraction(1)
 
 
-def smallest_legal(
-    pool: Pool, raw: Iterable[int], structural: int, utilization: Fraction
-) -> int:
+def smallest_legal(pool: Pool, raw: Iterable[int], structural: int, utilization: Fraction) -> int:
     """Fewest usable blocks that serve every batch and obey min_blocks and multiple_of."""
     needed = max(raw, default=0)
     up, down = utilization.denominator, utilization.numerator
 
     def legal(usable: int) -> bool:
-        # Neither rule can break again as the pool grows, so the first that obeys is found by halves.
+        # Neither rule breaks again as the pool grows, so the first that obeys is found by halves.
         return usable * down >= needed * up and usable >= max(structural, pool.min_blocks)
 
     below, enough = -1, 1  # in steps of multiple_of: `below` is illegal, `enough` is legal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -58,6 +59,13 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.of)
+
+    def copy(self) -> Points:
+        """The same points, to be narrowed apart."""
+        twin = copy.copy(self)
+        twin.alive, twin.speaker = self.alive.copy(), self.speaker.copy()
+        twin.counts, twin.chosen = self.counts.copy(), set(self.chosen)
+        return twin
 
     def take(self, which: Array | Mask) -> None:
         """Go on with some of the points (a mask, or indices with repetitions)."""
@@ -120,28 +128,31 @@ class Points:
 
         Copies ask each pool for at least so many blocks, so the fewest stand for all again.
         """
-        space, raw = self.space, self.space.raws[batch][self.speaker[self.of]]  # [point, pool]
-        most = max(int(table.in_use.max(initial=0)) for table in space.pools)
-        space.check_size(len(self), most + 1)
-        copies = np.arange(most + 1)
-        fits = np.ones((len(self), most + 1), np.bool_)
-        used = np.repeat(self.used[:, None, :], most + 1, axis=1)  # [point, copies, row]
-        lifted = []
-        for pool, table in enumerate(space.pools):
-            least = np.searchsorted(table.in_use, raw[:, pool, None] * copies)
-            least = np.maximum(least, self.counts[:, pool, None])
+        raw = self.space.raws[batch][self.speaker[self.of]]  # [point, pool]
+        in_use = np.array([table.in_use.max(initial=0) for table in self.space.pools], np.int64)
+        most = np.where(raw > 0, in_use // np.maximum(raw, 1), in_use.max()).min(axis=1)
+        for copies in range(int(most.max()), -1, -1):
+            self.space.check_size(len(self))
+            counts, used, fits = self._holding(raw * copies)
+            if fits.any():
+                self.counts, self.used = counts, used
+                self.keep(fits)
+                return copies
+        raise AssertionError("a feasible point holds no copies, not even none")
+
+    def _holding(self, needed: Array) -> tuple[Array, Array, Mask]:
+        """Fewest counts with so many blocks in use [point, pool]; bytes, and where they fit."""
+        counts, used = self.counts.copy(), self.used
+        fits = np.ones(len(self), np.bool_)
+        for pool, table in enumerate(self.space.pools):
+            own = self.counts[:, pool]
+            least = np.maximum(np.searchsorted(table.in_use, needed[:, pool]), own)
             fits &= least < len(table.usable)
             if pool in self.chosen:
-                fits &= least == self.counts[:, pool, None]
-            least = np.minimum(least, len(table.usable) - 1)
-            used += table.bytes[least] - table.bytes[self.counts[:, pool]][:, None, :]
-            lifted.append(least)
-        fits &= np.all(used <= space.limits, axis=2)
-        best = int(np.flatnonzero(fits.any(axis=0)).max())
-        self.counts = np.stack([least[:, best] for least in lifted], axis=1)
-        self.used = used[:, best]
-        self.keep(fits[:, best])
-        return best
+                fits &= least == own
+            counts[:, pool] = np.minimum(least, len(table.usable) - 1)
+            used = used + table.bytes[counts[:, pool]] - table.bytes[own]
+        return counts, used, fits & np.all(used <= self.space.limits, axis=1)
 
     def copies_of(self, batch: str) -> Array:  # [point]
         """Whole copies of a batch that the blocks of every point hold."""
@@ -153,10 +164,35 @@ class Points:
             most = np.where(needed > 0, np.minimum(most, held), most)
         return most
 
+    def open(self, form: Linear) -> None:
+        """Tell apart all points between which a form may differ."""
+        for name in form.named("blocks"):
+            self.choose(self.space.pool_index(name))
+        for name in form.named("copies"):
+            # Any pool that the batch draws on can be the one that limits the copies.
+            for pool in np.flatnonzero(self.space.raws[name].any(axis=0)):
+                self.choose(int(pool))
+        if form.of_members.weights:
+            self.split(self._of_members(form.of_members)[0])
+
     def measure(self, form: Linear) -> tuple[Array, int]:
-        """Value of a form at every point, over its common denominator."""
+        """Value of a form, times its common denominator.
+
+        At every member where nothing but requests and the chunk decides, else at every point (which
+        must have been opened).
+        """
+        return self._of_members(form) if form.members_alone else self._of_points(form)
+
+    def keep_where(self, form: Linear, mask: Mask) -> None:
+        """Keep what a mask over `measure(form)` says."""
+        if form.members_alone:
+            self.keep_members(mask)
+        else:
+            self.keep(mask)
+
+    def _of_points(self, form: Linear) -> tuple[Array, int]:
         space = self.space
-        form, tables = form.scaled({name: space.values_of(name) for name in form.weights})
+        scale, tables = form.scaled({name: space.values_of(name) for name in form.weights})
         total = np.zeros(len(self), np.int64)
         for variable, line in tables.items():
             kind, _, name = variable.partition(":")
@@ -168,16 +204,15 @@ class Points:
                 total = total + line[self.setting]
             else:
                 total = total + space.spread(variable, line)[self.speaker[self.of]]
-        return total, form.scale
+        return total, scale
 
-    def measure_members(self, form: Linear) -> tuple[Array, int]:
-        """Value of a form of member variables at every member, over its common denominator."""
+    def _of_members(self, form: Linear) -> tuple[Array, int]:
         space = self.space
-        form, tables = form.scaled({name: space.values_of(name) for name in form.weights})
+        scale, tables = form.scaled({name: space.values_of(name) for name in form.weights})
         total = np.zeros(space.members, np.int64)
         for variable, line in tables.items():
             total = total + space.spread(variable, line)
-        return total, form.scale
+        return total, scale
 
 
 def grouped(keys: Sequence[Array], length: int) -> tuple[Array, Array]:

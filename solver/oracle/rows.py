@@ -1,4 +1,4 @@
-"""Byte rows of a small problem: one for each rank and phase, and the bytes of everything in them."""
+"""Byte rows of a small problem: one for each rank and phase, and the bytes of what is in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 def rows_of(problem: Problem) -> tuple[Row, ...]:
-    """Every row: use in a phase <= quota; staging as headroom: use and staging <= physical share."""
+    """Every row: use in a phase <= quota; where staging is the headroom, also <= the free bytes."""
     rows = []
     for rank in problem.ranks:
         quota = memory.quota_of(rank)
@@ -49,7 +49,7 @@ def table_of(columns: Sequence[Sequence[int]], lines: int) -> Array:  # [line, r
 
 def limits_of(rows: Sequence[Row]) -> Array:  # [row]
     """Limits of the rows."""
-    return table_of([[row.limit] for row in rows], 1)[0]
+    return table_of([[row.limit] for row in rows], 1).reshape(-1)
 
 
 def fixed_row(rows: Sequence[Row], things: Iterable[Consumer | Option]) -> Array:  # [row]
@@ -59,7 +59,7 @@ def fixed_row(rows: Sequence[Row], things: Iterable[Consumer | Option]) -> Array
         for index, row in enumerate(rows):
             if thing.phases is None or row.phase in thing.phases:
                 used[index] += memory.fixed_bytes(thing, row.rank)
-    return table_of([[taken] for taken in used], 1)[0]
+    return table_of([[taken] for taken in used], 1).reshape(-1)
 
 
 def staging_rows(

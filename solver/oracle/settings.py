@@ -57,7 +57,9 @@ class Settings:
         """Numbers of slots that may stay in prefill, rising, and bytes of all slots [kept, row]."""
         if setting.slots is None or self.problem.experts is None:
             return [None], np.zeros((1, len(self.in_prefill)), np.int64)
-        kept = [n for n in range(setting.slots + 1) if may_keep(self.problem.experts, setting.slots, n)]
+        kept = [
+            n for n in range(setting.slots + 1) if may_keep(self.problem.experts, setting.slots, n)
+        ]
         table = np.where(self.in_prefill, self.slot_rows[kept], self.slot_rows[setting.slots])
         return [*kept], table
 
@@ -76,9 +78,7 @@ class Settings:
         return [int(setting.options[index] == wanted) for setting in self.all]
 
 
-def legal_slots(
-    problem: Problem, experts: Experts, check_size: Callable[[int], None]
-) -> range:
+def legal_slots(problem: Problem, experts: Experts, check_size: Callable[[int], None]) -> range:
     """Numbers of slots from min_slots up to what max_slots, the sizes and the quotas allow."""
     most, count = most_slots(experts), experts.min_slots
     quotas = [(rank.stage, quota_of(rank).bytes) for rank in problem.ranks]

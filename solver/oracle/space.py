@@ -39,7 +39,7 @@ class Space:
     """
 
     def __init__(self, problem: Problem, limit: int) -> None:
-        self.problem, self.limit = problem, limit
+        self.problem, self.limit, self.cells = problem, limit, 0
         self.rows = rows_of(problem)
         self.limits = limits_of(self.rows)
         self.pools = [self._pool_table(pool) for pool in problem.pools]
@@ -50,15 +50,17 @@ class Space:
         self.demand = Demand(problem, self.axes, self.chunks)
         self.members = math.prod(self.demand.shape)
         self.check_size(self.members)
-        self.raws = self._raws()
+        self.raws = self._raws() if self.members else {}
         self.chunk_rows = staging_rows(problem, self.rows, self.chunks)
         self.settings = Settings(problem, self.rows, self.check_size)
 
     def check_size(self, *lengths: int) -> None:
-        """Raise where a grid has more cells than allowed."""
-        if math.prod(lengths) > self.limit:
-            cells = " x ".join(map(str, lengths))
-            raise ValueError(f"expected an instance of at most {self.limit} cells, got {cells}")
+        """Count the cells of a grid; raise where all grids together have more than allowed."""
+        self.cells += math.prod(lengths)
+        if self.cells > self.limit:
+            raise ValueError(
+                f"expected an instance of at most {self.limit} cells, got {self.cells} and more"
+            )
 
     def _pool_table(self, pool: Pool) -> PoolTable:
         """Every count up to what a quota could hold; bytes before rounding bound it from above."""
@@ -87,7 +89,9 @@ class Space:
                     counts = [count for count in (most, request.count) if count is not None]
                     if not counts:
                         raise ValueError(f"expected a bound on the count of {name!r}, got none")
-                    axes.append(Axis(f"count:{name}", range(request.min_count or 1, min(counts) + 1)))
+                    axes.append(
+                        Axis(f"count:{name}", range(request.min_count or 1, min(counts) + 1))
+                    )
         return axes
 
     def _most_alike(self, need: dict[str, int]) -> int | None:
@@ -126,10 +130,14 @@ class Space:
         if kind == "blocks":
             return [int(count) for count in self.pools[self.pool_index(name)].usable]
         if kind == "copies":
-            return range(max((int(table.in_use.max(initial=0)) for table in self.pools), default=0) + 1)
+            return range(
+                max((int(table.in_use.max(initial=0)) for table in self.pools), default=0) + 1
+            )
         if kind == "experts" or kind == "choice":
             return self.settings.values(variable)
-        return [chunk or 0 for chunk in self.chunks] if kind == "prefill" else self._axis(variable)[1]
+        return (
+            [chunk or 0 for chunk in self.chunks] if kind == "prefill" else self._axis(variable)[1]
+        )
 
     def _axis(self, variable: str) -> tuple[int, Sequence[int]]:
         for index, axis in enumerate(self.axes):

@@ -112,7 +112,7 @@ def _budget(group: Group, binding: Collection[tuple[str, str]]) -> Table:
     derived = rank.bound != "declared"  # a declared quota is its own and only term
     terms = tuple(_term(line) for line in rank.ledger if derived and not line.phases)
     phases = tuple(_phase(phase, group, binding) for phase in rank.phases)
-    return Table(title, _COLUMNS, (occupants, phases, (*terms, *_totals(rank))))
+    return Table(title, _COLUMNS, (occupants, phases, terms, _totals(rank)))
 
 
 def _occupant(line: LedgerLine, rank: RankPlan) -> Row:
@@ -124,7 +124,7 @@ def _occupant(line: LedgerLine, rank: RankPlan) -> Row:
 
 
 def _term(line: LedgerLine) -> Row:
-    cells = (line.consumer, "quota", line.bytes, None, line.source, line.note)
+    cells = (line.consumer, None, line.bytes, None, line.source, line.note)
     return Row(cells)
 
 

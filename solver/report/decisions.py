@@ -102,11 +102,13 @@ def _experts(plan: Plan, problem: Problem | None) -> Iterator[Row]:
     slots, kept = plan.expert_slots, plan.expert_slots_in_prefill
     if slots is None:
         return
-    most = problem.experts.max_slots if problem and problem.experts else None
     lent = kept is not None and kept < slots
     remark = f"{number(kept or 0)} stay in prefill" if lent else ""
-    asked = None if most is None else number(most)
-    yield Row(("experts", number(slots), asked, "slots a layer", remark))
+    most = problem.experts.max_slots if problem and problem.experts else None
+    if most is not None:
+        yield _row("experts", slots, most, "slots a layer", remark)
+    else:
+        yield Row(("experts", number(slots), None, "slots a layer", remark))
 
 
 def _choices(plan: Plan, problem: Problem | None) -> Iterator[Row]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from kvplan.models import Infeasible
 from kvplan.solver.report.document import Column, Lines, Row, Table
-from kvplan.solver.report.wording import rank_runs
+from kvplan.solver.report.wording import number, rank_runs
+
+MOST_REASONS = 8
 
 
 def reasons(error: Infeasible, title: str) -> Lines:
     """The verdict, under the name of the problem, and one line a reason."""
     head = (title,) if title.strip() else ()
     verdict = "infeasible: no plan satisfies everything that was asked"
-    return Lines((*head, verdict, *(f"  {text}" for text in error.reasons)), "bad")
+    texts = [f"  {text}" for text in error.reasons[:MOST_REASONS]]
+    hidden = len(error.reasons) - len(texts)
+    if hidden:
+        texts.append(f"  and {number(hidden)} more; the tables below group them, --json has all")
+    return Lines((*head, verdict, *texts), "bad")
 
 
 def shortfall_table(error: Infeasible) -> Table:

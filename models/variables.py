@@ -1,0 +1,83 @@
+"""Variables of goals and constraints, and what goals, constraints and fill may name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kvplan.models.errors import Fault
+from kvplan.models.messages import one_of, shown
+
+if TYPE_CHECKING:
+    from kvplan.models.goals import Goal
+    from kvplan.models.problem import Problem
+
+
+def known_variables(problem: Problem) -> dict[str, str]:
+    """Variables of goals and constraints; a text says why one is known but not variable."""
+    known = {f"blocks:{pool.name}": "" for pool in problem.pools}
+    for what in ("none", "capacity", "count"):
+        for name in problem.fitted(what):
+            for kind in ("capacity", "count"):
+                why = "" if kind == what else f"a request with fit: {kind}"
+                known[f"{kind}:{name}"] = known.get(f"{kind}:{name}", why) and why
+    known["prefill"] = "" if problem.prefill else "a prefill section"
+    known["experts"] = "" if problem.experts else "an experts section"
+    for choice in problem.choices:
+        known[f"choice:{choice.name}"] = ""
+        known.update({f"choice:{choice.name}={option.name}": "" for option in choice.options})
+    known.update({f"copies:{batch.name}": "" for batch in problem.batches})
+    return known
+
+
+def goal_faults(problem: Problem) -> Iterator[Fault]:
+    """Goals and constraints: variables that exist, of the right form, and no goal twice."""
+    known = known_variables(problem)
+    seen: dict[str, int] = {}
+    for g, goal in enumerate(problem.goals):
+        path = f"goals[{g}]"
+        for variable in goal.maximize:
+            if variable.startswith("choice:") and "=" in variable:
+                expected = "choice:<name> (choice:<name>=<option> is for constraints)"
+                yield Fault(path, expected, shown(variable))
+            else:
+                yield from _known(path, variable, known)
+        first = seen.setdefault(_identity(goal), g)
+        if first != g:
+            yield Fault(path, "each goal once", f"{shown(goal.label)} as in goals[{first}]")
+    for c, constraint in enumerate(problem.constraints):
+        path = f"constraints[{c}].terms"
+        for variable in constraint.terms:
+            if variable.startswith("choice:") and "=" not in variable:
+                yield Fault(path, f"{variable}=<option> in a constraint", shown(variable))
+            else:
+                yield from _known(path, variable, known)
+
+
+def _identity(goal: Goal) -> str:
+    """What makes two goals the same one: the variable, or all weights and curves."""
+    if goal.single is not None:
+        return goal.single
+    return repr((sorted(goal.maximize.items()), sorted(goal.curves.items())))
+
+
+def _known(path: str, variable: str, known: dict[str, str]) -> Iterator[Fault]:
+    if variable not in known:
+        yield Fault(path, f"a variable: {one_of(known, variable)}", shown(variable))
+    elif known[variable]:
+        yield Fault(path, known[variable], shown(variable))
+
+
+def fill_faults(problem: Problem) -> Iterator[Fault]:
+    """Fill names batches and pools that exist."""
+    fill = problem.fill
+    if fill is None:
+        return
+    batches = {batch.name: None for batch in problem.batches}
+    if fill.batch is not None and fill.batch not in batches:
+        yield Fault("fill.batch", one_of(batches, fill.batch), shown(fill.batch))
+    pools = {pool.name: None for pool in problem.pools}
+    for form, names in (("pools", fill.pools or ()), ("shares", fill.shares or {})):
+        for name in names:
+            if name not in pools:
+                yield Fault(f"fill.{form}", one_of(pools, name), shown(name))

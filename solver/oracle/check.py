@@ -1,0 +1,60 @@
+"""Replay a plan at full size: every rule it breaks, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kvplan.models.plan import Plan
+from kvplan.models.problem import Problem
+from kvplan.solver.oracle import figures, rules
+from kvplan.solver.oracle.replay import Replay
+
+
+class Violation(NamedTuple):
+    """A rule that a plan breaks, where, and how."""
+
+    rule: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.where}: {self.text}"
+
+
+def check(problem: Problem, plan: Plan) -> list[Violation]:
+    """Replay a plan, at any size.
+
+    Names are compared first: without them nothing can be replayed. Then requests, chunk, options
+    and slots are held against what the problem allows; what these decide is replayed where they are
+    sound: blocks by simulation of every request, bytes by laying out every allocation.
+
+    Returns
+    -------
+    Every violation found; empty for a plan that keeps all rules and whose figures are right. A
+    malformed plan is reported, nothing is raised.
+    """
+    return [Violation(*found) for found in _violations(problem, plan)]
+
+
+def _violations(problem: Problem, plan: Plan) -> Iterator[rules.Found]:
+    misnamed = list(rules.names(problem, plan))
+    yield from misnamed
+    if misnamed:
+        return
+    chunk = list(rules.chunk(problem, plan))
+    sizes = [*rules.requests(problem, plan), *chunk]
+    settings = [*rules.choices(problem, plan), *rules.experts(problem, plan)]
+    yield from (*sizes, *settings, *rules.blocks(problem, plan))
+    yield from figures.requests(problem, plan)
+    replay = Replay(problem, plan)
+    if not sizes:
+        yield from rules.floors(replay)
+        yield from figures.floors(replay)
+        yield from figures.copies(replay)
+    if not sizes and not settings:
+        yield from rules.constraints(replay)
+        yield from figures.goals(replay)
+    if not settings and not chunk:
+        yield from rules.quotas(replay)
+        yield from figures.ranks(replay)

@@ -1,0 +1,108 @@
+"""The plan's own figures, each computed again. A finding is (rule, where, text)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.models.plan import Asked, Plan, RankPlan
+from kvplan.models.problem import Problem
+from kvplan.models.units import exact_bytes
+from kvplan.solver.oracle import needs
+from kvplan.solver.oracle.linear import Linear, fill_goals, goals_before_fill
+from kvplan.solver.oracle.memory import quota_of
+from kvplan.solver.oracle.replay import Replay, request_pairs
+from kvplan.solver.oracle.rules import Found
+
+
+def floors(replay: Replay) -> Iterator[Found]:
+    """Floors are the fewest legal usable blocks at the plan's requests and chunk."""
+    for pool in replay.problem.pools:
+        expected = needs.smallest_legal(
+            pool,
+            [raw[pool.name] for raw in replay.raws.values()],
+            replay.structural[pool.name],
+            needs.headroom(replay.problem, pool),
+        )
+        got = replay.plan.floors[pool.name]
+        if got != expected:
+            yield "figures", f"floors[{pool.name}]", f"expected {expected}, got {got}"
+
+
+def requests(problem: Problem, plan: Plan) -> Iterator[Found]:
+    """What was requested is told as written, and what was reduced is said to be."""
+    pairs = request_pairs(problem)
+    for each in plan.requests:
+        _, request = pairs[each.batch, each.name]
+        count = request.count
+        if count is None and request.fit != "count":
+            count = 1
+        where = f"requests[{each.batch}/{each.name}]"
+        asked = Asked(capacity=request.capacity, history=request.history_tokens, count=count)
+        if each.requested != asked:
+            text = f"expected {asked!r}, got {each.requested!r}"
+            yield "figures", f"{where}.requested", text
+        reduced = each.capacity < request.capacity or (count is not None and each.count < count)
+        if each.reduced != reduced:
+            yield "figures", f"{where}.reduced", f"expected {reduced}, got {each.reduced}"
+
+
+def copies(replay: Replay) -> Iterator[Found]:
+    """Copies are those of the fill batch that the blocks hold."""
+    fill, got = replay.problem.fill, replay.plan.copies
+    batch = fill.batch if fill is not None else None
+    expected = None if batch is None else replay.copies(batch)
+    if batch is not None and expected is None:
+        yield "copies", batch, "expected a fill batch that needs blocks, got one that needs none"
+    elif got != expected:
+        yield "figures", "copies", f"expected {expected}, got {got}"
+
+
+def ranks(replay: Replay) -> Iterator[Found]:
+    """Quota, use by phase, largest use, slack and the ledger add up."""
+    plans = {rank.name: rank for rank in replay.plan.ranks}
+    for rank in replay.problem.ranks:
+        got, quota, phases = plans[rank.name], quota_of(rank), replay.used[rank.name]
+        used = max(phases.values())
+        expected = {"quota": quota.bytes, "used": used, "slack": quota.bytes - used}
+        for figure, value in expected.items():
+            if getattr(got, figure) != value:
+                text = f"expected {exact_bytes(value)}, got {exact_bytes(getattr(got, figure))}"
+                yield "figures", f"ranks[{rank.name}].{figure}", text
+        if got.bound not in quota.bounds:
+            text = f"expected {' or '.join(sorted(quota.bounds))}, got {got.bound}"
+            yield "figures", f"ranks[{rank.name}].bound", text
+        for phase, value in phases.items():
+            if got.phases[phase] != value:
+                text = f"expected {exact_bytes(value)}, got {exact_bytes(got.phases[phase])}"
+                yield "figures", f"ranks[{rank.name}].phases[{phase}]", text
+        yield from _ledger(got)
+
+
+def _ledger(rank: RankPlan) -> Iterator[Found]:
+    """Lines of the ledger that live in a phase sum to the use of that phase."""
+    for phase, used in rank.phases.items():
+        listed = sum(line.bytes for line in rank.ledger if phase in line.phases)
+        if listed != used:
+            where = f"ranks[{rank.name}].ledger[{phase}]"
+            text = f"expected lines of {exact_bytes(used)} in all, got {exact_bytes(listed)}"
+            yield "figures", where, text
+
+
+def goals(replay: Replay) -> Iterator[Found]:
+    """Goals of the proof have the plan's values, and none passes its own upper bound."""
+    forms: dict[str, Linear] = {}
+    for form in (*goals_before_fill(replay.problem), *fill_goals(replay.problem)):
+        forms.setdefault(form.label, form)
+    for index, goal in enumerate(replay.plan.proof.bound):
+        where = f"proof.bound[{index}]"
+        if goal.bound is not None and goal.value > goal.bound:
+            text = f"expected {goal.goal} of at most its bound {goal.bound}, got {goal.value}"
+            yield "figures", where, text
+        values = {}
+        for name in forms[goal.goal].weights if goal.goal in forms else ():
+            values[name] = replay.value(name)
+        known = {name: value for name, value in values.items() if value is not None}
+        if known and len(known) == len(values):
+            expected = forms[goal.goal].value(known)
+            if expected != goal.value:
+                yield "figures", where, f"expected {goal.goal} of {expected}, got {goal.value}"

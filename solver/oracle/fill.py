@@ -1,0 +1,86 @@
+"""What comes after the goals: shares of the rest, slots kept in prefill, and the fewest blocks."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from kvplan.solver.oracle.points import Mask, Points
+from kvplan.solver.oracle.rows import Array
+from kvplan.solver.oracle.space import Space
+
+
+def fill_shares(points: Points) -> list[tuple[str, Fraction]]:
+    """Raise the pools of `fill: {shares}` in order, each within its share of what is left.
+
+    What is left on a rank is the least, over its phases but load, of the limit less everything but
+    these pools, with unnamed pools and slots kept in prefill at their fewest. A pool whose fewest
+    blocks take more than its share stays at those.
+    """
+    space, fill = points.space, points.space.problem.fill
+    if fill is None or fill.shares is None:
+        return []
+    shares = {space.pool_index(name): share for name, share in fill.shares.items()}
+    fewest = points.counts.min(axis=0)
+    left = _left(points, set(shares), fewest)
+    reached = []
+    for pool, share in shares.items():
+        within = np.flatnonzero(_fits(space, pool, share, left)).max(initial=-1)
+        _raise_to(points, pool, max(int(within), int(fewest[pool])))
+        name, usable = space.problem.pools[pool].name, space.pools[pool].usable
+        reached.append((f"blocks:{name}", Fraction(int(usable[points.counts[0, pool]]))))
+    return reached
+
+
+def _left(points: Points, sharing: set[int], fewest: Array) -> dict[str, int]:
+    """Bytes on every rank that the sharing pools divide among them."""
+    space = points.space
+    others = points.used[0].copy()  # [row]; all points differ in nothing but blocks by now
+    for pool, table in enumerate(space.pools):
+        others -= table.bytes[points.counts[0, pool]]
+        if pool not in sharing:
+            others += table.bytes[fewest[pool]]
+    left: dict[str, int] = {}
+    for row, free in zip(space.rows, space.limits - others, strict=True):
+        if row.phase != "load":
+            left[row.rank.name] = min(int(free), left.get(row.rank.name, int(free)))
+    return left
+
+
+def _fits(space: Space, pool: int, share: Fraction, left: dict[str, int]) -> Mask:  # [count]
+    """Counts of a pool whose bytes stay, on every rank, within its share."""
+    table = space.pools[pool].bytes
+    fits = np.ones(len(table), np.bool_)
+    for index, row in enumerate(space.rows):
+        if row.phase != "load":
+            fits &= table[:, index] <= math.floor(share * left[row.rank.name])
+    return fits
+
+
+def _raise_to(points: Points, pool: int, most: int) -> None:
+    """Keep the most blocks of a pool up to a count; the fewest where all points have more."""
+    points.choose(pool)
+    counts = points.counts[:, pool]
+    top = int(counts[counts <= most].max(initial=-1))
+    points.keep(counts == (top if top >= 0 else counts.min()))
+
+
+def keep_slots(points: Points) -> int | None:
+    """Keep as many slots in prefill as fit, all else but blocks decided."""
+    space = points.space
+    (setting,) = {int(index) for index in points.setting}
+    kept, table = space.settings.kept(space.settings.all[setting])
+    used = points.used[:, None, :] - space.settings.table[setting] + table  # [point, kept, row]
+    fits = np.all(used <= space.limits, axis=2)
+    top = int(np.flatnonzero(fits.any(axis=0)).max())
+    points.used = used[:, top]
+    points.keep(fits[:, top])
+    return kept[top]
+
+
+def settle(points: Points) -> None:
+    """Take the fewest blocks of every pool that nothing raised, in the order written."""
+    for pool in range(len(points.space.pools)):
+        points.keep(points.counts[:, pool] == points.counts[:, pool].min())

@@ -1,0 +1,110 @@
+"""What a plan decides, carried out: blocks that requests hold, bytes that live on ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kvplan.models.demands import Batch, Request
+from kvplan.models.plan import Plan, RequestPlan
+from kvplan.models.pools import Pool
+from kvplan.models.problem import Problem, request_name
+from kvplan.solver.oracle import needs
+from kvplan.solver.oracle.memory import Residents, usage
+
+
+def request_pairs(problem: Problem) -> dict[tuple[str, str], tuple[Batch, Request]]:
+    """Requests of a problem by batch and name."""
+    return {
+        (batch.name, request_name(batch, index)): (batch, request)
+        for batch in problem.batches
+        for index, request in enumerate(batch.requests)
+    }
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A plan beside its problem; names must match."""
+
+    problem: Problem
+    plan: Plan
+
+    @cached_property
+    def sized(self) -> dict[tuple[str, str], RequestPlan]:
+        """Requests of the plan by batch and name."""
+        return {(each.batch, each.name): each for each in self.plan.requests}
+
+    @cached_property
+    def raws(self) -> dict[str, dict[str, int]]:
+        """Blocks that every batch holds, by batch and pool."""
+        loads: dict[str, list[needs.Load]] = {batch.name: [] for batch in self.problem.batches}
+        for each in self.plan.requests:
+            loads[each.batch].append(needs.Load(each.capacity, each.history, each.count))
+        return {
+            batch.name: needs.raw_needs(
+                self.problem, batch, loads[batch.name], self.plan.prefill_chunk
+            )
+            for batch in self.problem.batches
+        }
+
+    @cached_property
+    def structural(self) -> dict[str, int]:
+        """Structural floors by pool."""
+        return needs.structural_floors(self.problem)
+
+    def usable(self, pool: Pool) -> int:
+        """Usable blocks of a pool."""
+        return self.plan.blocks[pool.name] - pool.reserved_blocks
+
+    def in_use(self, pool: Pool) -> int:
+        """Blocks of a pool that may be in use when a request is admitted."""
+        return needs.blocks_in_use(self.usable(pool), needs.headroom(self.problem, pool))
+
+    def copies(self, batch: str) -> int | None:
+        """Whole copies of a batch that the blocks hold; None for a batch that needs none."""
+        in_use = {pool.name: self.in_use(pool) for pool in self.problem.pools}
+        return needs.copies_held(self.raws[batch], in_use)
+
+    @cached_property
+    def used(self) -> dict[str, dict[str, int]]:
+        """Bytes in use by rank and phase."""
+        chosen = tuple(
+            next(each for each in choice.options if each.name == self.plan.choices[choice.name])
+            for choice in self.problem.choices
+        )
+        residents = Residents(
+            self.plan.blocks,
+            self.plan.prefill_chunk,
+            self.plan.expert_slots,
+            self.plan.expert_slots_in_prefill,
+            chosen,
+        )
+        return {rank.name: usage(self.problem, rank, residents) for rank in self.problem.ranks}
+
+    def value(self, variable: str) -> int | None:
+        """Value of a variable of goals and constraints; None for copies of an empty batch."""
+        kind, _, name = variable.partition(":")
+        if kind == "prefill":
+            return self.plan.prefill_chunk
+        if kind == "experts":
+            return self.plan.expert_slots
+        if kind == "blocks":
+            return self.usable(next(pool for pool in self.problem.pools if pool.name == name))
+        if kind == "copies":
+            return self.copies(name)
+        if kind == "choice":
+            return self._choice(name)
+        fit = {"capacity": "capacity", "count": "count"}[kind]
+        batch, _ = self.problem.fitted(fit)[name]
+        return int(getattr(self.sized[batch.name, name], kind))
+
+    def _choice(self, name: str) -> int:
+        """Minus the index of the option taken (choice:x), or 1 where it is taken (choice:x=o)."""
+        for choice in self.problem.choices:
+            taken = self.plan.choices[choice.name]
+            for index, option in enumerate(choice.options):
+                if name == choice.name and option.name == taken:
+                    return -index
+                if name == f"{choice.name}={option.name}":
+                    return int(option.name == taken)
+        raise KeyError(name)

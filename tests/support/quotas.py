@@ -1,0 +1,93 @@
+"""Quotas for a small problem: too little, just enough, or plenty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.models import Problem
+from kvplan.solver.oracle import needs
+from kvplan.solver.oracle.memory import Residents, usage
+from support.draw import Data, Draw
+
+
+def with_quotas(draw: Draw, data: Data) -> Data:
+    """Set every quota between what the least and what the most of everything takes."""
+    problem = Problem.model_validate(data)
+    least, most = _taken(problem, most=False), _taken(problem, most=True)
+    short = draw.chance(0.42)
+    level = draw.integer(-35, -3) if short else draw.integer(0, 110)
+    for rank in data["ranks"]:
+        low, high = least[rank["name"]], most[rank["name"]]
+        spread = draw.integer(100, 115)
+        quota = max(0, (low + (high - low) * level // 100) * spread // 100)
+        if draw.has("memory", 0.2):
+            del rank["quota"]
+            rank["memory"] = _memory(draw, quota, staged="prefill" in data)
+        else:
+            rank["quota"] = quota
+    return data
+
+
+def _memory(draw: Draw, quota: int, *, staged: bool) -> Data:
+    """Readings that come to about this quota, by either share."""
+    part = quota // 10
+    terms = {
+        name: draw.integer(0, part)
+        for name in draw.some(("peak_torch", "non_torch", "graphs", "connector"))
+    }
+    total = 2 * (quota + sum(terms.values())) + 1
+    memory: Data = {"total": total, **terms}
+    if draw.chance(0.7):
+        memory["utilization"] = "1/2"
+    if draw.chance(0.2):
+        memory["other"] = {"nccl": draw.integer(0, part // 2)}
+    if "utilization" not in memory or draw.chance(0.6):
+        memory["free"] = min(total, quota + terms.get("connector", 0) + draw.integer(0, part))
+        headrooms: list[Any] = [draw.integer(0, part // 2), {"fraction": "1/100"}]
+        if staged:
+            headrooms += ["from_staging"] * 4
+        memory["prefill_headroom"] = draw.one(headrooms)
+    if draw.chance(0.2):
+        memory["safety"] = {"fraction": "1/200"}
+    return memory
+
+
+def _taken(problem: Problem, *, most: bool) -> dict[str, int]:
+    """Bytes by rank in the fullest phase, with everything at its least or as asked."""
+    chunk = None
+    if problem.prefill is not None:
+        chunk = problem.prefill.candidates[-1 if most else 0]
+    slots = None
+    if problem.experts is not None:
+        slots = problem.experts.min_slots + (3 if most else 0)
+    option = 0 if most else -1
+    raws = [_raw(problem, index, chunk, most=most) for index in range(len(problem.batches))]
+    structural = needs.structural_floors(problem)
+    allocated = {
+        pool.name: pool.reserved_blocks
+        + needs.smallest_legal(
+            pool,
+            [raw[pool.name] for raw in raws],
+            structural[pool.name],
+            needs.headroom(problem, pool),
+        )
+        for pool in problem.pools
+    }
+    options = tuple(choice.options[option] for choice in problem.choices)
+    residents = Residents(allocated, chunk, slots, slots, options)
+    return {rank.name: max(usage(problem, rank, residents).values()) for rank in problem.ranks}
+
+
+def _raw(problem: Problem, index: int, chunk: int | None, *, most: bool) -> dict[str, int]:
+    batch, loads = problem.batches[index], []
+    for request in batch.requests:
+        count, capacity = (3 if request.count is None else request.count), request.capacity
+        if request.fit == "none" and request.count is None:
+            count = 1
+        if request.fit == "count" and not most:
+            count = request.min_count or 1
+        if request.fit == "capacity" and not most:
+            capacity = max(request.least_capacity, batch.shared_prefix + request.flight_tokens)
+        history = request.history_tokens - (request.capacity - capacity)
+        loads.append(needs.Load(capacity, history, count))
+    return needs.raw_needs(problem, batch, loads, chunk)
