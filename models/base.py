@@ -29,7 +29,7 @@ _LONGEST_NAME = 200
 class Frozen(BaseModel):
     """Immutable, and no key that is not described."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _title(value: Any) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from typing import Any, Literal, TypeVar
 
@@ -17,6 +15,7 @@ from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
 from kvplan.models.units import exact_bytes
 from kvplan.solver.binding import binding_rows
 from kvplan.solver.check import check_point
+from kvplan.solver.digest import digest
 from kvplan.solver.formulation import Formulation
 from kvplan.solver.ledger import rank_plans
 from kvplan.solver.notes import notes_of
@@ -81,7 +80,7 @@ def assemble(
             certificate=certificate,
             deterministic_time=deterministic_time,
         ),
-        digest=_digest(decisions, requests),
+        digest=digest(decisions, requests),
     )
 
 
@@ -118,7 +117,9 @@ def _requests(formulation: Formulation, point: Point) -> Iterator[RequestPlan]:
 
 _M = TypeVar("_M", bound=BaseModel)
 _set = object.__setattr__
-_FIELDS = {model: set(model.model_fields) for model in (RequestPlan, Asked)}
+_FIELDS: dict[type[BaseModel], set[str]] = {
+    model: set(model.model_fields) for model in (RequestPlan, Asked)
+}
 
 
 def _trusted(model: type[_M], values: dict[str, Any]) -> _M:
@@ -133,13 +134,6 @@ def _trusted(model: type[_M], values: dict[str, Any]) -> _M:
     _set(made, "__pydantic_extra__", None)
     _set(made, "__pydantic_private__", None)
     return made
-
-
-def _digest(decisions: dict[str, Any], requests: tuple[RequestPlan, ...]) -> str:
-    """sha256 of the decision values as canonical JSON; the same on every rank and engine."""
-    rows = [[r.batch, r.name, r.capacity, r.history, r.count] for r in requests]
-    text = json.dumps({**decisions, "requests": rows}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def infeasible(formulation: Formulation, nested: Nested) -> Infeasible:

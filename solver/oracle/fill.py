@@ -72,7 +72,7 @@ def keep_slots(points: Points) -> int | None:
     space = points.space
     (setting,) = {int(index) for index in points.setting}
     kept, table = space.settings.kept(space.settings.all[setting])
-    used = points.used[:, None, :] - space.settings.table[setting] + table  # [point, kept, row]
+    used = points.used[:, None, :] - table[0] + table  # [point, kept, row]
     fits = np.all(used <= space.limits, axis=2)
     top = int(np.flatnonzero(fits.any(axis=0)).max())
     points.used = used[:, top]
