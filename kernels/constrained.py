@@ -1,112 +1,171 @@
-"""The nested search under linear constraints: points that obey them, nothing proven.
+"""The nested search under linear constraints.
 
-Where a constraint is broken, a member that can mend it by growing is raised just enough; the
-search then goes on from there. Good for rows that tie pools or slots to each other; what it finds
-is checked, what it does not find may still exist.
+Every constraint is one or two one-sided rows, sum(coefficient x variable) >= least. A row that a
+least demand breaks can be mended by a member that grows. Where each row has at most one such
+member, and that is a pool or the expert slots, raising it is forced: the least demand under the
+constraints is a least fixpoint, and the search stays exact. Else it only finds good points.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kvplan.kernels.capacity import largest_unbounded
 from kvplan.kernels.nested import Corner, Nested, World
-from kvplan.kernels.terms import LinearTerms, Variable
-from kvplan.kernels.values import Point, constraint_value, holds
+from kvplan.kernels.terms import Terms, Variable
+from kvplan.kernels.values import Point, copies_held
 
-_ROUNDS = 32
-_GROWING = ("experts", "count", "capacity", "prefill")
+_ROUNDS = 64
+_MENDING = ("blocks", "experts")
+
+
+class Side(NamedTuple):
+    """sum(coefficient x variable) >= least; an option counts 1 where it is chosen."""
+
+    terms: tuple[tuple[int, Variable, int], ...]
+    least: int
+
+    @property
+    def menders(self) -> list[tuple[int, Variable]]:
+        """Members that raise the left side by growing."""
+        return [(c, variable) for c, variable, option in self.terms if c > 0 and option < 0]
+
+
+def sides_of(terms: Terms) -> tuple[Side, ...]:
+    """Every linear constraint as one-sided rows."""
+    sides = []
+    for constraint in terms.constraints:
+        if constraint.least is not None:
+            sides.append(Side(constraint.terms, constraint.least))
+        if constraint.most is not None:
+            negated = tuple((-c, variable, option) for c, variable, option in constraint.terms)
+            sides.append(Side(negated, -constraint.most))
+    return tuple(sides)
 
 
 class Constrained(Nested):
     """Nested search whose least demands obey the linear constraints."""
 
+    def __init__(self, terms: Terms) -> None:
+        super().__init__(terms)
+        self.sides = sides_of(terms)
+        menders = [side.menders for side in self.sides]
+        self.is_exact = not terms.fill_shares and all(
+            not found or (len(found) == 1 and found[0][1].kind in _MENDING) for found in menders
+        )
+
     def worlds(self) -> list[World]:
-        """Undecided worlds, raised until their least demand obeys the constraints."""
-        raised = (self._raised(world) for world in super().worlds())
+        """Undecided worlds; if mending is not forced, raised until a demand obeys the rows."""
+        worlds = super().worlds()
+        if self.is_exact:
+            return worlds
+        raised = (self._raised(world) for world in worlds)
         return [world for world in raised if world is not None]
 
     def corner(self, world: World, point: tuple[int, ...]) -> Corner:
-        """The least demand with blocks raised where that mends a constraint."""
+        """The least demand, pools and slots raised where that mends a row."""
         corner = super().corner(world, point)
         for _ in range(_ROUNDS):
-            broken = self._broken(world, corner)
-            if broken is None:
-                break
-            pool, blocks = self._block_step(*broken)
-            if not blocks:
-                break
-            usable = [*corner.usable]
-            multiple = self.terms.pools[pool].multiple
-            usable[pool] = -(-(usable[pool] + blocks) // multiple) * multiple
-            corner = corner._replace(usable=tuple(usable))
+            raised = self._mended(world, corner)
+            if raised is None or raised == corner or not super().fits(world, raised):
+                return raised or corner
+            corner = raised
+        self.is_exact = False
         return corner
 
     def fits(self, world: World, corner: Corner) -> bool:
-        """Pool limits, rows, and every linear constraint."""
+        """Pool limits, budgets, and every linear row."""
         return super().fits(world, corner) and self._broken(world, corner) is None
 
     def largest_blocks(self, world: World, pool: int) -> int | None:
         """By bisection: raising a pool may raise others."""
-        if not self.possible(world):
+        corners = [corner for corner in self.corners(world) if self.fits(world, corner)]
+        if not corners:
             return None
         variable = Variable("blocks", pool)
-        multiple = self.terms.pools[pool].multiple
-        low = min(c.usable[pool] for c in self.corners(world) if self.fits(world, c)) // multiple
-        most = self.terms.pools[pool].most
+        terms = self.terms.pools[pool]
+        low = min(corner.usable[pool] for corner in corners) // terms.multiple
         steps = largest_unbounded(
-            lambda k: self.possible(self.at_least(world, variable, k * multiple)),
+            lambda k: self.possible(self.at_least(world, variable, k * terms.multiple)),
             low,
-            None if most is None else most // multiple,
+            max(self.blocks_in_rest(world, corner, pool) for corner in corners) // terms.multiple,
         )
-        return steps * multiple
+        return steps * terms.multiple
 
-    def point_at(self, world: World, corner: Corner) -> Point:
-        """The decisions of a least demand."""
-        return Point(
+    def _mended(self, world: World, corner: Corner) -> Corner | None:
+        """The demand with the first broken row mended; None if no row is broken."""
+        broken = self._broken(world, corner)
+        if broken is None:
+            return None
+        side, missing = broken
+        for coefficient, variable in side.menders:
+            if variable.kind == "experts":
+                return corner._replace(experts=corner.experts - (-missing // coefficient))
+            if variable.kind == "blocks":
+                usable = [*corner.usable]
+                multiple = self.terms.pools[variable.position].multiple
+                raised = usable[variable.position] - (-missing // coefficient)
+                usable[variable.position] = -(-raised // multiple) * multiple
+                return corner._replace(usable=tuple(usable))
+        return corner
+
+    def _broken(self, world: World, corner: Corner) -> tuple[Side, int] | None:
+        """The first row that a demand breaks, and what is missing."""
+        for side in self.sides:
+            missing = side.least - self._left(side, world, corner)
+            if missing > 0:
+                return side, missing
+        return None
+
+    def _left(self, side: Side, world: World, corner: Corner) -> int:
+        total = 0
+        for coefficient, variable, option in side.terms:
+            if option >= 0:
+                total += coefficient * (world.options[variable.position] == option)
+            else:
+                total += coefficient * self._value(variable, world, corner)
+        return total
+
+    def _value(self, variable: Variable, world: World, corner: Corner) -> int:
+        kind, position = variable
+        if kind == "blocks":
+            return corner.usable[position]
+        if kind == "capacity":
+            return corner.capacities[position]
+        if kind == "count":
+            return corner.counts[position]
+        if kind == "experts":
+            return corner.experts
+        if kind == "prefill":
+            return self.terms.chunks[world.chunk]
+        point = Point(
             capacities=corner.capacities,
             counts=corner.counts,
             chunk=world.chunk,
             options=world.options,
-            experts=world.experts,
-            kept=world.experts,
+            experts=corner.experts,
+            kept=corner.experts,
             usable=corner.usable,
         )
-
-    def _broken(self, world: World, corner: Corner) -> tuple[LinearTerms, int] | None:
-        """The first constraint that a least demand breaks, and what is missing (signed)."""
-        point = self.point_at(world, corner)
-        for constraint in self.terms.constraints:
-            value = constraint_value(self.terms, self.demand, point, constraint)
-            if not holds(constraint, value):
-                if constraint.least is not None and value < constraint.least:
-                    return constraint, constraint.least - value
-                return constraint, (constraint.most or 0) - value
-        return None
-
-    def _block_step(self, constraint: LinearTerms, missing: int) -> tuple[int, int]:
-        """A pool that mends a constraint by growing, and by how many blocks; 0 if none does."""
-        for coefficient, variable, _ in constraint.terms:
-            if variable.kind == "blocks" and coefficient * missing > 0:
-                return variable.position, -(-abs(missing) // abs(coefficient))
-        return 0, 0
+        return copies_held(self.terms, self.demand, point, position)
 
     def _raised(self, world: World) -> World | None:
-        """Raise slots, counts, capacities or the chunk until some least demand is unbroken."""
+        """Raise counts, capacities or the chunk until some least demand breaks no row."""
         for _ in range(_ROUNDS):
             broken = [self._broken(world, corner) for corner in self.corners(world)]
             if None in broken:
                 return world
-            step = self._grow(world, *next(entry for entry in broken if entry is not None))
+            step = self._grown(world, *next(entry for entry in broken if entry is not None))
             if step is None or step == world:
                 return None
             world = step
         return None
 
-    def _grow(self, world: World, constraint: LinearTerms, missing: int) -> World | None:
-        for coefficient, variable, option in constraint.terms:
-            if option >= 0 or variable.kind not in _GROWING or coefficient * missing <= 0:
-                continue
-            low, high = self.range_of(world, variable)
-            wanted = low + -(-abs(missing) // abs(coefficient))
-            if high is None or wanted <= high:
-                return self.at_least(world, variable, wanted)
+    def _grown(self, world: World, side: Side, missing: int) -> World | None:
+        for coefficient, variable in side.menders:
+            if variable.kind in ("count", "capacity", "prefill"):
+                low, high = self.range_of(world, variable)
+                wanted = low - (-missing // coefficient)
+                if high is None or wanted <= high:
+                    return self.at_least(world, variable, wanted)
         return None

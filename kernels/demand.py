@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kvplan.kernels.need import (
@@ -9,7 +10,6 @@ from kvplan.kernels.need import (
     placeholder_blocks,
     request_blocks,
     stale_end,
-    usable_for,
 )
 from kvplan.kernels.terms import FULL, LIVE, PREFILL, STATE, BatchTerms, CacheRule, Terms
 
@@ -35,6 +35,10 @@ class Demand:
         self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
         self._own: dict[tuple[int, int, int], tuple[int, ...]] = {}
         self._arrays: dict[str, Any] = {}
+        self._given: dict[int, list[int]] = {}
+        self._use = [(pool.use_num, pool.use_den) for pool in terms.pools]
+        self.fitted_batches = [b for b, batch in enumerate(terms.batches) if batch.fitted]
+        self.has_multiples = any(pool.multiple > 1 for pool in terms.pools)
 
     def flight(self, rule: CacheRule, chunk: int) -> int:
         """Tokens in flight of a cache."""
@@ -77,8 +81,10 @@ class Demand:
         """Raw blocks by pool of a whole batch at given capacities and counts (by fitted)."""
         raw = list(self.fixed(batch, chunk))
         for index in self.terms.batches[batch].fitted:
+            times = count[index]
             for pool, blocks in enumerate(self.own(index, capacity[index], chunk)):
-                raw[pool] += count[index] * blocks
+                if blocks:
+                    raw[pool] += times * blocks
         for coupling in self.couplings[batch]:
             raw[coupling.rule.pool] += self._shared(batch, coupling, capacity)
         return raw
@@ -86,15 +92,33 @@ class Demand:
     def floors(self, chunk: int, capacity: tuple[int, ...], count: tuple[int, ...]) -> list[int]:
         """Usable blocks by pool that every batch needs; min, multiple and structure applied."""
         pools = self.terms.pools
-        floors = [pool.least for pool in pools]
-        for batch in range(len(self.terms.batches)):
-            for index, raw in enumerate(self.raw(batch, chunk, capacity, count)):
-                need = usable_for(raw, pools[index].use_num, pools[index].use_den)
-                floors[index] = max(floors[index], need)
-        return [
-            -(-floor // pool.multiple) * pool.multiple
-            for floor, pool in zip(floors, pools, strict=True)
-        ]
+        floors = list(self._given_floors(chunk))
+        for batch in self.fitted_batches:
+            self._raise_floors(floors, self.raw(batch, chunk, capacity, count))
+        if self.has_multiples:
+            return [
+                -(-floor // pool.multiple) * pool.multiple
+                for floor, pool in zip(floors, pools, strict=True)
+            ]
+        return floors
+
+    def _given_floors(self, chunk: int) -> list[int]:
+        """Floors that the batches without a fitted request set, whatever the variables."""
+        key = chunk if self.uses_chunk else 0
+        if key not in self._given:
+            floors = [pool.least for pool in self.terms.pools]
+            for batch, terms in enumerate(self.terms.batches):
+                if not terms.fitted:
+                    self._raise_floors(floors, self.fixed(batch, chunk))
+            self._given[key] = floors
+        return self._given[key]
+
+    def _raise_floors(self, floors: list[int], raw: Sequence[int]) -> None:
+        """floor = max(floor, ceil(raw / u)) in place."""
+        for index, (num, den) in enumerate(self._use):
+            need = -(-raw[index] * den // num)
+            if need > floors[index]:
+                floors[index] = need
 
     def _shared(self, batch: int, coupling: Coupling, capacity: tuple[int, ...]) -> int:
         """B less the blocks stale for every request: [S, min(B, least stale end))."""

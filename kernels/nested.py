@@ -37,6 +37,7 @@ class Corner(NamedTuple):
     capacities: tuple[int, ...]  # tokens by fitted request
     counts: tuple[int, ...]
     usable: tuple[int, ...]  # blocks by pool, or beyond a pool's max_blocks
+    experts: int  # slots
 
 
 class Nested:
@@ -47,6 +48,13 @@ class Nested:
         self.demand = Demand(terms)
         # Layouts are shared by rows and live as long as the terms, so their identity is a key.
         self._flat: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._limits = [
+            (i, pool.most) for i, pool in enumerate(terms.pools) if pool.most is not None
+        ]
+        self._rows = [
+            (row, not (row.staging or row.options or (row.layers and terms.experts)))
+            for row in terms.rows
+        ]
         self.grids = [
             None if fitted.is_count else CapacityGrid(terms, index)
             for index, fitted in enumerate(terms.fitted)
@@ -81,15 +89,16 @@ class Nested:
         """The least demand of a world at given values of the fitted variables."""
         fitted = self.terms.fitted
         capacity = tuple(
-            f.capacity if f.is_count else v for f, v in zip(fitted, point, strict=True)
+            [f.capacity if f.is_count else v for f, v in zip(fitted, point, strict=True)]
         )
-        count = tuple(v if f.is_count else f.requests for f, v in zip(fitted, point, strict=True))
+        count = tuple([v if f.is_count else f.requests for f, v in zip(fitted, point, strict=True)])
         usable = self.demand.floors(world.chunk, capacity, count)
         for index, least in enumerate(world.blocks):
-            usable[index] = max(usable[index], least)
+            if least > usable[index]:
+                usable[index] = least
         if any(world.copies):
             self._raise_for_copies(world, capacity, count, usable)
-        return Corner(capacity, count, tuple(usable))
+        return Corner(capacity, count, tuple(usable), world.experts)
 
     def _lows(self, index: int, world: World) -> tuple[int, ...]:
         grid, low, high = self.grids[index], world.low[index], world.high[index]
@@ -114,9 +123,9 @@ class Nested:
 
     # --- budgets -------------------------------------------------------------------------------
 
-    def used(self, row: Row, world: World, usable: tuple[int, ...]) -> int:
+    def used(self, row: Row, world: World, corner: Corner) -> int:
         """Bytes that a row's variables take, the least experts kept during prefill."""
-        return self._pool_bytes(row, usable) + self._other(row, world)
+        return self._pool_bytes(row, corner.usable) + self._other(row, world, corner.experts)
 
     def _pool_bytes(self, row: Row, usable: tuple[int, ...]) -> int:
         total = 0
@@ -135,11 +144,10 @@ class Nested:
             ]
         return known
 
-    def _other(self, row: Row, world: World) -> int:
+    def _other(self, row: Row, world: World, slots: int) -> int:
         """Bytes of everything in a row but the pools."""
         total = 0
         if row.layers and self.terms.experts is not None:
-            slots = world.experts
             if row.lent:
                 slots = least_kept(slots, self.terms.experts)
             total = expert_bytes(slots, row.layers, self.terms.experts)
@@ -152,10 +160,14 @@ class Nested:
     def fits(self, world: World, corner: Corner) -> bool:
         """Whether every pool limit and every row holds at a least demand."""
         usable = corner.usable
-        for pool, blocks in zip(self.terms.pools, usable, strict=True):
-            if pool.most is not None and blocks > pool.most:
+        for pool, most in self._limits:
+            if usable[pool] > most:
                 return False
-        return all(self.used(row, world, usable) <= row.room for row in self.terms.rows)
+        for row, is_plain in self._rows:
+            used = self._pool_bytes(row, usable)
+            if used + (0 if is_plain else self._other(row, world, corner.experts)) > row.room:
+                return False
+        return True
 
     def possible(self, world: World) -> bool:
         """Whether some least demand of the world fits."""
@@ -251,19 +263,19 @@ class Nested:
         best: int | None = None
         for corner in self.corners(world):
             if self.fits(world, corner):
-                blocks = self.blocks_in_rest(world, corner.usable, pool)
+                blocks = self.blocks_in_rest(world, corner, pool)
                 best = blocks if best is None else max(best, blocks)
         return best
 
-    def blocks_in_rest(self, world: World, usable: tuple[int, ...], pool: int) -> int:
+    def blocks_in_rest(self, world: World, corner: Corner, pool: int) -> int:
         """Usable blocks of one pool that fit beside the others' (which fit)."""
         terms = self.terms.pools[pool]
         most = terms.most
         for row in self.terms.rows:
             buffers = row.pools[pool] if row.pools else ()
             if buffers:
-                mine = pool_bytes(usable[pool] + terms.reserved, buffers)
-                rest = row.room - self.used(row, world, usable) + mine
+                mine = pool_bytes(corner.usable[pool] + terms.reserved, buffers)
+                rest = row.room - self.used(row, world, corner) + mine
                 held = most_blocks(rest, buffers) - terms.reserved
                 most = held if most is None else min(most, held)
         assert most is not None

@@ -8,8 +8,8 @@ from itertools import permutations
 
 from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_bytes
 from kvplan.kernels.capacity import bisect_largest
-from kvplan.kernels.nested import Nested, World
-from kvplan.kernels.terms import GoalTerm, GoalTerms, Variable
+from kvplan.kernels.nested import Corner, Nested, World
+from kvplan.kernels.terms import GoalTerm, GoalTerms, Row, Variable
 from kvplan.kernels.values import Answer, Point, goal_value, rises, term_value
 
 LISTED = ("prefill", "choice")
@@ -58,25 +58,30 @@ def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -
 def finish(nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool) -> Answer:
     """Fill by shares, keep experts in prefill, and value every goal."""
     corner = next(c for c in nested.corners(world) if nested.fits(world, c))
-    usable = _share_out(nested, world, corner.usable)
+    corner = _share_out(nested, world, corner)
     point = Point(
         capacities=corner.capacities,
         counts=corner.counts,
         chunk=world.chunk,
         options=world.options,
-        experts=world.experts,
-        kept=_most_kept(nested, world, usable),
-        usable=usable,
+        experts=corner.experts,
+        kept=_most_kept(nested, world, corner),
+        usable=corner.usable,
     )
     terms, demand = nested.terms, nested.demand
     values = tuple(goal_value(terms, demand, point, goal) for goal in terms.goals)
     return Answer(point, values, tuple(bounds), exact)
 
 
-def _raise(nested: Nested, worlds: list[World], variable: Variable) -> tuple[list[World], Fraction]:
+def _raise(
+    nested: Nested, worlds: list[World], variable: Variable
+) -> tuple[list[World], Fraction | None]:
     """Settle one variable at the largest value that any world allows."""
     reached = [(nested.largest(world, variable), world) for world in worlds]
-    best = max(value for value, _ in reached if value is not None)
+    values = [value for value, _ in reached if value is not None]
+    if not values:  # only under constraints whose mending is a guess
+        return worlds, None
+    best = max(values)
     kept = [nested.settled(world, variable, best) for value, world in reached if value == best]
     return kept, Fraction(best)
 
@@ -188,44 +193,53 @@ def _reached(nested: Nested, world: World, term: GoalTerm) -> Fraction:
     return term_value(term, nested.range_of(world, term.variable)[0])
 
 
-def _share_out(nested: Nested, world: World, usable: tuple[int, ...]) -> tuple[int, ...]:
+def _share_out(nested: Nested, world: World, corner: Corner) -> Corner:
     """Fill by shares: blocks within floor(share x (quota less all but the share pools)).
 
     A floor above its share stays, and then later pools take what is left.
     """
     terms = nested.terms
-    shared = [pool for pool, _ in terms.fill_shares]
-    rests = []
-    for row in terms.rows:
-        mine = sum(
-            pool_bytes(usable[pool] + terms.pools[pool].reserved, row.pools[pool])
-            for pool in shared
-            if row.pools
-        )
-        rests.append(row.room - nested.used(row, world, usable) + mine)
+    rests = [_rest_of_shares(nested, world, corner, row) for row in terms.rows]
     for pool, share in terms.fill_shares:
-        cap = nested.blocks_in_rest(world, usable, pool)
+        cap = nested.blocks_in_rest(world, corner, pool)
         for row, rest in zip(terms.rows, rests, strict=True):
             if row.pools and row.pools[pool]:
                 budget = most_blocks(int(share * rest // 1), row.pools[pool])
                 cap = min(cap, budget - terms.pools[pool].reserved)
         cap = cap // terms.pools[pool].multiple * terms.pools[pool].multiple
+        usable = corner.usable
         usable = (*usable[:pool], max(usable[pool], cap), *usable[pool + 1 :])
-    return usable
+        corner = corner._replace(usable=usable)
+    return corner
 
 
-def _most_kept(nested: Nested, world: World, usable: tuple[int, ...]) -> int:
+def _rest_of_shares(nested: Nested, world: World, corner: Corner, row: Row) -> int:
+    """Room of a row less everything but the pools that fill by shares."""
+    pools = nested.terms.pools
+    mine = sum(
+        pool_bytes(corner.usable[pool] + pools[pool].reserved, row.pools[pool])
+        for pool, _ in nested.terms.fill_shares
+        if row.pools
+    )
+    return row.room - nested.used(row, world, corner) + mine
+
+
+def _most_kept(nested: Nested, world: World, corner: Corner) -> int:
     """Most expert slots that can stay during prefill beside everything else."""
     experts = nested.terms.experts
     if experts is None:
         return 0
-    rooms = []
-    for row in nested.terms.rows:
-        if row.lent and row.layers:
-            least = expert_bytes(least_kept(world.experts, experts), row.layers, experts)
-            rooms.append((row.room - nested.used(row, world, usable) + least, row.layers))
+    low = least_kept(corner.experts, experts)
+    rooms = [
+        (
+            row.room - nested.used(row, world, corner) + expert_bytes(low, row.layers, experts),
+            row.layers,
+        )
+        for row in nested.terms.rows
+        if row.lent and row.layers
+    ]
     return bisect_largest(
         lambda kept: all(expert_bytes(kept, layers, experts) <= room for room, layers in rooms),
-        least_kept(world.experts, experts),
-        world.experts,
+        low,
+        corner.experts,
     )

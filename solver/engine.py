@@ -53,12 +53,11 @@ def solve_formulation(
     """`plan` on a formulation that is built already."""
     _check_arguments(engine, deadline)
     nested = Nested(formulation.terms)
-    bracket = solve(nested)
+    bracket = search(nested)
     if bracket is None:
         if engine == "cp-sat":
             _confirm_infeasible(nested, deadline)
         raise infeasible(formulation, nested)
-    bracket = under_constraints(nested, bracket)
     if bracket.exact and engine == "auto":
         return assemble(formulation, nested, bracket, engine=engine, certificate="nested")
     if engine == "bisect":
@@ -80,10 +79,9 @@ def solve_confirmed(
     if engine != "cp-sat" or answer.status != "optimal":
         return answer
     nested = Nested(formulation.terms)
-    bracket = solve(nested)
+    bracket = search(nested)
     if bracket is None:
         raise Disagreement(f"cp-sat found a plan where the search found none: {answer.blocks}")
-    bracket = under_constraints(nested, bracket)
     if not bracket.exact:
         return answer
     other = assemble(formulation, nested, bracket, engine="bisect", certificate="nested")
@@ -105,16 +103,19 @@ def _check_arguments(engine: str, deadline: float | None) -> None:
         raise InvalidProblem.at("deadline", "seconds of at least 0", repr(deadline))
 
 
-def under_constraints(nested: Nested, bracket: Answer) -> Answer:
-    """The search's answer under linear constraints.
+def search(nested: Nested) -> Answer | None:
+    """The nested search's answer; None: proven infeasible.
 
-    Constraints only take points away: if the best point without them obeys them, it is the best.
-    Else a point that obeys them is searched for, and only the first bound stays proven.
+    Linear constraints only take points away: if the best point without them obeys them, it is the
+    best. Else the search is run under them; where that proves nothing, the first bound stays.
     """
-    if obeys(nested, bracket.point):
+    bracket = solve(nested)
+    if bracket is None or obeys(nested, bracket.point):
         return bracket
     constrained = Constrained(nested.terms)
     found = solve(constrained)
+    if constrained.is_exact:
+        return found
     bounds = (bracket.bounds[0], *(None for _ in bracket.bounds[1:])) if bracket.bounds else ()
     if found is None or not obeys(nested, found.point):
         return bracket._replace(bounds=bounds, exact=False)

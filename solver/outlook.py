@@ -34,7 +34,7 @@ def least_shortage(nested: Nested, worlds: list[World]) -> Shortage:
 def _shortage(nested: Nested, world: World, corner: Corner) -> Shortage:
     rows = []
     for row in nested.terms.every_row:
-        missing = nested.used(row, world, corner.usable) - row.room
+        missing = nested.used(row, world, corner) - row.room
         if missing > 0:
             rows.append((row, missing))
     pools = tuple(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kvplan.kernels.bytes import most_blocks
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms, Variable
+from kvplan.kernels.values import Answer
 
 MARGIN_BLOCKS = 2
 
@@ -20,21 +21,27 @@ class Box(NamedTuple):
     usable: tuple[int, ...]  # blocks by pool
 
 
-def box_of(nested: Nested, *, margin: bool) -> Box:
+def box_of(nested: Nested, bracket: Answer, *, margin: bool) -> Box:
     """Solo maxima: every variable at its largest with all else at its least.
 
     Parameters
     ----------
+    bracket : the search's answer; the first goal's value is that variable's solo maximum already.
     margin : leave a little more room than the search found (a period and two blocks of tokens,
         one chunk, one slot), so that CP-SAT must refute it by itself and a search that stops too
         early shows.
     """
     worlds = [world for world in nested.worlds() if nested.possible(world)]
     terms = nested.terms
+    first = terms.goals[0].single if terms.goals else None
+    known = {} if first is None else {first: int(bracket.bounds[0] or 0)}
 
     def solo(variable: Variable, extra: int, most: int | None) -> int:
-        reached = [nested.largest(world, variable) for world in worlds]
-        top = max(value for value in reached if value is not None) + (extra if margin else 0)
+        top = known.get(variable)
+        if top is None:
+            reached = [nested.largest(world, variable) for world in worlds]
+            top = max(value for value in reached if value is not None)
+        top += extra if margin else 0
         return top if most is None else min(top, most)
 
     fitted = []
@@ -44,8 +51,8 @@ def box_of(nested: Nested, *, margin: bool) -> Box:
         extra = 1 if grid is None else grid.period + MARGIN_BLOCKS * widest
         kind = "count" if request.is_count else "capacity"
         fitted.append(solo(Variable(kind, index), extra, request.most))
-    chunk = solo(Variable("prefill"), 0, None)
     experts = terms.experts
+    chunk = solo(Variable("prefill"), 0, None) if len(terms.chunks) > 1 else terms.chunks[0]
     return Box(
         fitted=tuple(fitted),
         chunks=min(terms.chunks.index(chunk) + 1 + margin, len(terms.chunks)),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kvplan.kernels.nested import Nested, World
 from kvplan.kernels.ordered import complete
+from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.solver.cpsat.box import box_of, open_box
 from kvplan.solver.cpsat.fill import fill_coupled
@@ -48,7 +49,7 @@ def solve_program(
     TooLargeError : the model would leave CP-SAT's range.
     """
     try:
-        box = box_of(nested, margin=margin)
+        box = box_of(nested, bracket, margin=margin)
         program = build_program(nested.terms, nested.demand, box, bracket.point)
     except ContradictionError:
         return Solved(None, 0.0)
@@ -58,11 +59,10 @@ def solve_program(
     return Solved(answer, driver.deterministic_time)
 
 
-def proves_infeasible(nested: Nested, deadline: float | None) -> bool | None:
-    """Whether CP-SAT, on domains that no search took part in, finds no point; None: undecided."""
-    terms = nested.terms
+def least_point(terms: Terms) -> Point:
+    """Every decision at its smallest: a hint that needs no search, feasible or not."""
     experts = terms.experts.least if terms.experts else 0
-    start = Point(
+    return Point(
         capacities=tuple(f.capacity if f.is_count else f.least for f in terms.fitted),
         counts=tuple(f.least if f.is_count else f.requests for f in terms.fitted),
         chunk=0,
@@ -71,8 +71,13 @@ def proves_infeasible(nested: Nested, deadline: float | None) -> bool | None:
         kept=experts,
         usable=tuple(pool.least for pool in terms.pools),
     )
+
+
+def proves_infeasible(nested: Nested, deadline: float | None) -> bool | None:
+    """Whether CP-SAT, on domains that no search took part in, finds no point; None: undecided."""
+    terms = nested.terms
     try:
-        program = build_program(terms, nested.demand, open_box(terms), start)
+        program = build_program(terms, nested.demand, open_box(terms), least_point(terms))
     except ContradictionError:
         return True
     verdict = Driver(program, deadline).satisfy()

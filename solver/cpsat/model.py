@@ -24,6 +24,13 @@ class ContradictionError(Exception):
     """A row can never hold within the domains: the model is infeasible."""
 
 
+class _CpModel(cp_model.CpModel):
+    """CP-SAT's model without the camel-case aliases, which take as long to add as a solve."""
+
+    def _add_pre_pep8_methods(self) -> None:
+        """Add none."""
+
+
 class Linear(NamedTuple):
     """constant + sum(coefficient x variable), variables by number."""
 
@@ -51,7 +58,7 @@ class Model:
     """The CP-SAT model being built, with domains and hints by variable number."""
 
     def __init__(self) -> None:
-        self.cp = cp_model.CpModel()
+        self.cp: cp_model.CpModel = _CpModel()
         self.variables: list[cp_model.IntVar] = []
         self.lows: list[int] = []
         self.highs: list[int] = []

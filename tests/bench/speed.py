@@ -1,0 +1,110 @@
+"""Speed of `auto` and `cp-sat`: medians in one run, JSON on standard output.
+
+python tests/bench/speed.py [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ortools.sat.python import cp_model
+
+from kvplan.kernels.nested import Nested
+from kvplan.models import Problem
+from kvplan.solver import plan
+from kvplan.solver.cpsat.box import open_box
+from kvplan.solver.cpsat.engine import least_point
+from kvplan.solver.cpsat.program import build_program
+from kvplan.solver.formulation import formulate
+
+sys.path.insert(0, str(Path(__file__).parent))
+from instances import at_fractions, constrained, nine_caches, shipped, weighted  # noqa: E402
+from timing import interleaved, spread  # noqa: E402
+
+LIMIT_S = 3.0
+
+
+def open_defaults(problem: Problem) -> None:
+    """The same model with open domains, no hint, and CP-SAT's own parameters (one worker)."""
+    terms = formulate(problem).terms
+    nested = Nested(terms)
+    program = build_program(terms, nested.demand, open_box(terms), least_point(terms))
+    for form, _ in program.goals:
+        if form.terms:
+            program.model.cp.maximize(program.model.expr(form))
+            solver = cp_model.CpSolver()
+            solver.parameters.num_workers = 1
+            solver.parameters.max_time_in_seconds = LIMIT_S
+            if solver.solve(program.model.cp) != cp_model.OPTIMAL:
+                return
+            best = solver.value(program.model.expr(form))
+            program.model.bound(form, best, best)
+
+
+def each(problems: dict[str, Problem], rounds: int, engine: Any = "auto") -> dict[str, Any]:
+    """Median of every problem, and how they end."""
+    jobs = {name: partial(plan, problem, engine=engine) for name, problem in problems.items()}
+    times = interleaved(jobs, rounds)
+    ends = {name: plan(problem, engine=engine).status for name, problem in problems.items()}
+    return {
+        "each_ms": {name: round(value, 3) for name, value in times.items()},
+        "unproved": [name for name, status in ends.items() if status != "optimal"],
+        **spread(list(times.values())),
+    }
+
+
+def against_open(problems: dict[str, Problem], rounds: int) -> dict[str, Any]:
+    """cp-sat boxed and hinted beside the open model, in turns."""
+    boxed, opened = [], []
+    for problem in problems.values():
+        jobs = {
+            "boxed": partial(plan, problem, engine="cp-sat"),
+            "open": partial(open_defaults, problem),
+        }
+        times = interleaved(jobs, rounds)
+        boxed.append(times["boxed"])
+        opened.append(times["open"])
+    return {"boxed": spread(boxed), "open_defaults": spread(opened)}
+
+
+def import_ms(statement: str, rounds: int) -> float:
+    """Median milliseconds of an import in fresh interpreters, the bare interpreter's start apart."""
+    code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
+    runs = [
+        float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+        for _ in range(rounds)
+    ]
+    return round(median(runs) * 1e3, 1)
+
+
+def main() -> None:
+    """Run everything and print one JSON document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    fractions = at_fractions()
+    report = {
+        "import_ms": {
+            "from kvplan.solver import plan": import_ms("from kvplan.solver import plan", 9),
+            "import kvplan.solver": import_ms("import kvplan.solver", 9),
+        },
+        "auto_shipped": each(shipped(), rounds),
+        "auto_1024_distinct_requests": each({"nine caches": nine_caches(1024, "160GB")}, rounds),
+        "auto_constraints": each(constrained(), rounds),
+        "auto_weighted": each(weighted(), rounds),
+        "cpsat_shipped_at_fractions": each(fractions, max(3, rounds // 3), "cp-sat"),
+        "cpsat_against_open_defaults": against_open(fractions, 3),
+    }
+    json.dump(report, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
