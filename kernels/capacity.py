@@ -42,11 +42,12 @@ def largest_unbounded(fits: Fits, low: int, high: int | None) -> int:
 class CapacityGrid:
     """Residue classes of one fitted request."""
 
-    def __init__(self, terms: Terms, fitted: int) -> None:
+    def __init__(self, terms: Terms, fitted: int, *, every_token: bool = False) -> None:
         live = [rule.block_tokens for rule in terms.caches if rule.kind == LIVE]
         self.period = lcm(*live) if live else 1
         self._falling = falling_periods(terms, fitted)
-        self._stepping = stepping_periods(terms, fitted)
+        # Under a linear constraint any token may be the last one that is allowed.
+        self._stepping = [(1, 0)] if every_token else stepping_periods(terms, fitted)
         self.lows = lru_cache(maxsize=64)(self._lows)
 
     def _lows(self, low: int, high: int) -> tuple[int, ...]:

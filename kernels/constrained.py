@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.kernels.capacity import largest_unbounded
+from kvplan.kernels.capacity import CapacityGrid, largest_unbounded
 from kvplan.kernels.nested import Corner, Nested, World
 from kvplan.kernels.terms import Terms, Variable
 from kvplan.kernels.values import Point, copies_held
 
 _ROUNDS = 64
+_MOST_CLASSES = 4096  # residues to bisect one by one where a constraint holds a capacity
 _MENDING = ("blocks", "experts")
 
 
@@ -49,8 +50,14 @@ class Constrained(Nested):
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
         self.sides = sides_of(terms)
+        for side in self.sides:
+            for _, variable, _ in side.terms:
+                if variable.kind == "capacity":
+                    grid = CapacityGrid(terms, variable.position, every_token=True)
+                    self.grids[variable.position] = grid
         menders = [side.menders for side in self.sides]
-        self.is_exact = not terms.fill_shares and all(
+        small = all(grid is None or grid.period <= _MOST_CLASSES for grid in self.grids)
+        self.is_exact = (small and not terms.fill_shares) and all(
             not found or (len(found) == 1 and found[0][1].kind in _MENDING) for found in menders
         )
 
@@ -67,15 +74,21 @@ class Constrained(Nested):
         corner = super().corner(world, point)
         for _ in range(_ROUNDS):
             raised = self._mended(world, corner)
-            if raised is None or raised == corner or not super().fits(world, raised):
+            if raised is None or raised == corner or not self._within(world, raised):
                 return raised or corner
             corner = raised
         self.is_exact = False
         return corner
 
     def fits(self, world: World, corner: Corner) -> bool:
-        """Pool limits, budgets, and every linear row."""
-        return super().fits(world, corner) and self._broken(world, corner) is None
+        """Pool and slot limits, budgets, and every linear row."""
+        return self._within(world, corner) and self._broken(world, corner) is None
+
+    def _within(self, world: World, corner: Corner) -> bool:
+        experts = self.terms.experts
+        if experts is not None and experts.most is not None and corner.experts > experts.most:
+            return False
+        return super().fits(world, corner)
 
     def largest_blocks(self, world: World, pool: int) -> int | None:
         """By bisection: raising a pool may raise others."""

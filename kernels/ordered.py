@@ -65,7 +65,7 @@ def finish(nested: Nested, world: World, bounds: Sequence[Fraction | None], exac
         chunk=world.chunk,
         options=world.options,
         experts=corner.experts,
-        kept=_most_kept(nested, world, corner),
+        kept=most_kept(nested, world, corner),
         usable=corner.usable,
     )
     terms, demand = nested.terms, nested.demand
@@ -224,7 +224,7 @@ def _rest_of_shares(nested: Nested, world: World, corner: Corner, row: Row) -> i
     return row.room - nested.used(row, world, corner) + mine
 
 
-def _most_kept(nested: Nested, world: World, corner: Corner) -> int:
+def most_kept(nested: Nested, world: World, corner: Corner) -> int:
     """Most expert slots that can stay during prefill beside everything else."""
     experts = nested.terms.experts
     if experts is None:

@@ -15,14 +15,17 @@ from kvplan.models.units import exact_bytes
 
 def check_point(terms: Terms, demand: Demand, point: Point) -> None:
     """Raise CheckFailed with every rule that a point breaks."""
-    broken = [
-        *_ranges(terms, point),
-        *_pools(terms, demand, point),
-        *_rows(terms, point),
-        *_constraints(terms, demand, point),
-    ]
+    broken = list(broken_rules(terms, demand, point))
     if broken:
         raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
+
+
+def broken_rules(terms: Terms, demand: Demand, point: Point) -> Iterator[str]:
+    """Every rule that a point breaks, one line each."""
+    yield from _ranges(terms, point)
+    yield from _pools(terms, demand, point)
+    yield from _rows(terms, point)
+    yield from _constraints(terms, demand, point)
 
 
 def row_bytes(terms: Terms, row: Row, point: Point) -> int:

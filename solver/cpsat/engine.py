@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import complete
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, goal_value
@@ -13,7 +13,9 @@ from kvplan.solver.cpsat.box import box_of, open_box
 from kvplan.solver.cpsat.fill import fill_coupled
 from kvplan.solver.cpsat.model import ContradictionError
 from kvplan.solver.cpsat.program import Program, build_program
+from kvplan.solver.cpsat.shortcut import raise_blocks
 from kvplan.solver.cpsat.solve import Driver, Verdict, scaled
+from kvplan.solver.cpsat.worlds import world_at
 
 
 class Solved(NamedTuple):
@@ -91,6 +93,9 @@ def _decide(
     if not any(form.terms for form, _ in program.goals) and _is_empty(driver.satisfy()):
         return None
     for (form, scale), limit in zip(program.goals, limits, strict=False):
+        if _by_arithmetic(nested, program, decided):
+            decided.append(Fraction(program.model.value(form), scale))
+            continue
         verdict = driver.maximize(form, scaled(limit, scale))
         if _is_empty(verdict):
             return None
@@ -100,8 +105,19 @@ def _decide(
         decided.append(Fraction(program.model.value(form), scale))
     if not nested.terms.blocks_are_coupled:
         return complete(nested, world_at(nested, program.point(), len(decided)), decided)
-    exact = fill_coupled(nested, program, driver)
+    exact = fill_coupled(nested, program, driver, decided)
     return _valued(nested, program.point(), decided, exact=exact)
+
+
+def _by_arithmetic(nested: Nested, program: Program, decided: list[Fraction]) -> bool:
+    """Whether the next goal is blocks of a pool that arithmetic settles."""
+    terms = nested.terms
+    if len(decided) < terms.fill_from:
+        return False
+    variable = terms.goals[len(decided)].single
+    if variable is None or variable.kind != "blocks":
+        return False
+    return raise_blocks(nested, program, decided, variable.position)
 
 
 def _is_empty(verdict: Verdict) -> bool:
@@ -125,33 +141,3 @@ def _valued(
     values = tuple(goal_value(nested.terms, nested.demand, point, goal) for goal in goals)
     padded = (*bounds, *(None for _ in goals[len(bounds) :]))
     return Answer(point, values, padded, exact)
-
-
-def world_at(nested: Nested, point: Point, decided: int) -> World:
-    """The world in which the first goals are decided as at a point; pools are at their least.
-
-    Blocks and copies are held where a plain goal raised them.
-    """
-    terms = nested.terms
-    fitted = tuple(
-        count if request.is_count else capacity
-        for request, capacity, count in zip(
-            terms.fitted, point.capacities, point.counts, strict=True
-        )
-    )
-    world = World(
-        low=fitted,
-        high=fitted,
-        chunk=point.chunk,
-        chunk_most=point.chunk,
-        options=point.options,
-        experts=point.experts,
-        blocks=tuple(0 for _ in terms.pools),
-        copies=tuple(0 for _ in terms.batches),
-    )
-    for goal in terms.goals[:decided]:
-        variable = goal.single
-        if variable is not None and variable.kind in ("blocks", "copies"):
-            value = int(goal_value(terms, nested.demand, point, goal))
-            world = nested.at_least(world, variable, value)
-    return world

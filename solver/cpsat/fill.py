@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from kvplan.kernels.bytes import least_kept, most_blocks, pool_bytes
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Row
 from kvplan.kernels.values import Point
 from kvplan.solver.check import row_bytes
 from kvplan.solver.cpsat.program import Program
+from kvplan.solver.cpsat.shortcut import keep_experts, lower_blocks
 from kvplan.solver.cpsat.solve import Driver, Verdict, negated
 
 
-def fill_coupled(nested: Nested, program: Program, driver: Driver) -> bool:
+def fill_coupled(nested: Nested, program: Program, driver: Driver, decided: list[Fraction]) -> bool:
     """Shares, experts kept in prefill, and every other pool at its smallest legal value.
 
-    Fill by pools or copies is among the goals already. Returns whether every step was proven.
+    Fill by pools or copies is among the decided goals already. Returns whether every step was
+    proven.
     """
     terms, variables = nested.terms, program.variables
     steps = []
     for pool, cap in _share_caps(nested, program, driver):
         program.model.bound(variables.usable[pool], most=cap)
         steps.append(driver.maximize(variables.usable[pool]))
-    steps.append(driver.maximize(variables.kept))
-    raised = {*terms.fill_pools, *(pool for pool, _ in terms.fill_shares)}
+    shared = {pool for pool, _ in terms.fill_shares}
+    if shared or not keep_experts(nested, program, decided):
+        steps.append(driver.maximize(variables.kept))
     for pool in range(len(terms.pools)):
-        if pool not in raised:
+        if pool in terms.fill_pools or pool in shared:
+            continue
+        if not lower_blocks(nested, program, decided, pool):
             steps.append(driver.maximize(negated(variables.usable[pool])))
     return all(step is Verdict.OPTIMAL for step in steps)
 

@@ -33,6 +33,13 @@ class Program(NamedTuple):
         """The same program on an independent model."""
         return self._replace(model=self.model.copy())
 
+    def suggest(self, point: Point) -> None:
+        """Make a point's blocks and kept experts the hint; auxiliaries are left to CP-SAT."""
+        forms = (*self.variables.usable, self.variables.kept)
+        for form, value in zip(forms, (*point.usable, point.kept), strict=True):
+            for variable, coefficient in form.terms:
+                self.model.hints[variable] = (value - form.constant) // coefficient
+
     def point(self) -> Point:
         """The decisions at the model's current hint (the last solution)."""
         value, variables = self.model.value, self.variables

@@ -72,6 +72,8 @@ def best(problem: Problem, *, limit: int = 3_000_000) -> Best | None:
         if not rule.form.counts_blocks:
             obey(points, rule)
     on_blocks = [rule for rule in rules if rule.form.counts_blocks]
+    for rule in on_blocks:
+        points.part(rule.form)
     found = obey_all(points, on_blocks, goals)
     if found is None:
         return None

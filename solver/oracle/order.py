@@ -96,10 +96,11 @@ def obey_all(points: Points, rules: Sequence[Rule], goals: Sequence[Linear]) -> 
 
 
 def _lengths(points: Points, rules: Sequence[Rule]) -> list[int]:
-    """Lengths of the tables of all pools that the rules look at."""
+    """Counts that are left to all pools that the rules look at."""
     space = points.space
     pools = {space.pool_index(name) for rule in rules for name in rule.form.named("blocks")}
     for rule in rules:
         for name in rule.form.named("copies"):
             pools.update(int(pool) for pool in np.flatnonzero(space.raws[name].any(axis=0)))
-    return [len(space.pools[pool].usable) for pool in pools - points.chosen]
+    fewest = points.counts.min(axis=0)
+    return [len(space.pools[pool].usable) - int(fewest[pool]) for pool in pools - points.chosen]

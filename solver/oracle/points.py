@@ -111,17 +111,18 @@ class Points:
         if pool in self.chosen:
             return
         self.chosen.add(pool)
-        table = self.space.pools[pool]
-        self.space.check_size(len(self), len(table.usable))
-        index = np.arange(len(table.usable))
+        table = self.space.pools[pool].bytes
+        fewest = int(self.counts[:, pool].min(initial=len(table)))
+        index = np.arange(fewest, len(table))
+        self.space.check_size(len(self), len(index))
         fits = index[None, :] >= self.counts[:, pool, None]  # [point, count]
-        base = self.used - table.bytes[self.counts[:, pool]]
+        base = self.used - table[self.counts[:, pool]]
         for row, limit in enumerate(self.space.limits):
-            fits &= base[:, row, None] + table.bytes[None, :, row] <= limit
-        point, count = np.nonzero(fits)
+            fits &= base[:, row, None] + table[None, fewest:, row] <= limit
+        point, place = np.nonzero(fits)
         self.take(point)
-        self.counts[:, pool] = count
-        self.used = base[point] + table.bytes[count]
+        self.counts[:, pool] = index[place]
+        self.used = base[point] + table[index[place]]
 
     def raise_copies(self, batch: str) -> int:
         """Keep the points with the most whole copies of a batch; floors rise to hold them.
@@ -166,12 +167,16 @@ class Points:
 
     def open(self, form: Linear) -> None:
         """Tell apart all points between which a form may differ."""
+        self.part(form)
         for name in form.named("blocks"):
             self.choose(self.space.pool_index(name))
         for name in form.named("copies"):
             # Any pool that the batch draws on can be the one that limits the copies.
             for pool in np.flatnonzero(self.space.raws[name].any(axis=0)):
                 self.choose(int(pool))
+
+    def part(self, form: Linear) -> None:
+        """Tell apart all members between which a form may differ."""
         if form.of_members.weights:
             self.split(self._of_members(form.of_members)[0])
 

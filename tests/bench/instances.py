@@ -88,6 +88,8 @@ def constrained() -> dict[str, Problem]:
         found[f"nine caches, ties {number}"] = Problem.model_validate(
             base | {"constraints": constraints}
         )
+    either = [{"terms": {"blocks:swa128": 1, "blocks:swa256": 1}, "min": 5000}]
+    found["nine caches, a floor for two"] = Problem.model_validate(base | {"constraints": either})
     strata = Problem.load(CASES / "strata_765.yaml").model_dump(mode="json", exclude_unset=True)
     slots = [{"terms": {"experts": 8, "prefill": -1}, "min": 0}]
     found["strata, slots by chunk"] = Problem.model_validate(strata | {"constraints": slots})

@@ -1,4 +1,4 @@
-"""Interleaved medians: what is compared is timed in turns, so that a noisy machine hits all alike."""
+"""Interleaved medians: what is compared is timed in turns; a noisy machine hits all alike."""
 
 from __future__ import annotations
 

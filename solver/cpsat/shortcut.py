@@ -1,0 +1,85 @@
+"""Steps that arithmetic settles: a bound that needs no solver, reached by a point that obeys all.
+
+Once everything but blocks is decided, the most a pool can hold beside the others' least is an
+upper bound; where the point that reaches it keeps every constraint and every decided goal, it is
+the optimum, and a solve is saved.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from kvplan.kernels.nested import Corner, Nested
+from kvplan.kernels.ordered import most_kept
+from kvplan.kernels.terms import Variable
+from kvplan.kernels.values import Point, goal_value
+from kvplan.solver.check import broken_rules
+from kvplan.solver.cpsat.program import Program
+from kvplan.solver.cpsat.worlds import world_at
+
+
+def raise_blocks(nested: Nested, program: Program, decided: list[Fraction], pool: int) -> bool:
+    """Settle a pool at the most that fits, if that point obeys; the model is told."""
+    point = program.point()
+    world = world_at(nested, point, len(decided))
+    corner = next(nested.corners(world))
+    top = nested.blocks_in_rest(world, corner, pool)
+    candidate = _at(point, corner._replace(usable=_put(corner.usable, pool, top)))
+    return _accept(nested, program, decided, candidate, Variable("blocks", pool))
+
+
+def lower_blocks(nested: Nested, program: Program, decided: list[Fraction], pool: int) -> bool:
+    """Settle a pool at its floor, the others as in the last solution, if that point obeys."""
+    point = program.point()
+    corner = next(nested.corners(world_at(nested, point, len(decided))))
+    usable = _put(point.usable, pool, corner.usable[pool])
+    candidate = point._replace(usable=usable)
+    return _accept(nested, program, decided, candidate, Variable("blocks", pool))
+
+
+def keep_experts(nested: Nested, program: Program, decided: list[Fraction]) -> bool:
+    """Settle the slots that stay during prefill at the most beside every pool's least."""
+    point = program.point()
+    world = world_at(nested, point, len(decided))
+    corner = next(nested.corners(world))
+    candidate = _at(point, corner)._replace(kept=most_kept(nested, world, corner))
+    return _accept(nested, program, decided, candidate, None)
+
+
+def _at(point: Point, corner: Corner) -> Point:
+    return point._replace(usable=corner.usable)
+
+
+def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
+    return (*values[:index], value, *values[index + 1 :])
+
+
+def _accept(
+    nested: Nested,
+    program: Program,
+    decided: list[Fraction],
+    point: Point,
+    variable: Variable | None,
+) -> bool:
+    """Fix one variable at a point that obeys everything, and make the point the hint."""
+    if not _obeys(nested, program, decided, point):
+        return False
+    program.suggest(point)
+    form = program.variables.kept
+    if variable is not None:
+        form = program.variables.usable[variable.position]
+    value = program.model.value(form)
+    program.model.bound(form, value, value)
+    return True
+
+
+def _obeys(nested: Nested, program: Program, decided: list[Fraction], point: Point) -> bool:
+    """Domains, every rule of the problem, and the goals decided so far."""
+    terms, demand, model = nested.terms, nested.demand, program.model
+    forms = (*program.variables.usable, program.variables.kept)
+    values = (*point.usable, point.kept)
+    within = all(model.low(f) <= v <= model.high(f) for f, v in zip(forms, values, strict=True))
+    if not within or any(broken_rules(terms, demand, point)):
+        return False
+    reached = (goal_value(terms, demand, point, goal) for goal in terms.goals)
+    return all(now == value for now, value in zip(reached, decided, strict=False))

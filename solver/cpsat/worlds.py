@@ -1,0 +1,36 @@
+"""What CP-SAT decided, as a world of the nested search."""
+
+from __future__ import annotations
+
+from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.values import Point, goal_value
+
+
+def world_at(nested: Nested, point: Point, decided: int) -> World:
+    """The world in which the first goals are decided as at a point; pools are at their least.
+
+    Blocks and copies are held where a plain goal raised them.
+    """
+    terms = nested.terms
+    fitted = tuple(
+        count if request.is_count else capacity
+        for request, capacity, count in zip(
+            terms.fitted, point.capacities, point.counts, strict=True
+        )
+    )
+    world = World(
+        low=fitted,
+        high=fitted,
+        chunk=point.chunk,
+        chunk_most=point.chunk,
+        options=point.options,
+        experts=point.experts,
+        blocks=tuple(0 for _ in terms.pools),
+        copies=tuple(0 for _ in terms.batches),
+    )
+    for goal in terms.goals[:decided]:
+        variable = goal.single
+        if variable is not None and variable.kind in ("blocks", "copies"):
+            value = int(goal_value(terms, nested.demand, point, goal))
+            world = nested.at_least(world, variable, value)
+    return world

@@ -1,0 +1,28 @@
+"""Lint, format and strict types of the whole project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command: str) -> None:
+    """Run a tool as a module in the project's root and show what it found."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("check",), ("format", "--check")])
+def test_ruff(arguments: tuple[str, ...]) -> None:
+    run("ruff", *arguments, ".")
+
+
+def test_mypy_strict() -> None:
+    run("mypy", "-p", "kvplan.models", "-p", "kvplan.kernels", "-p", "kvplan.solver")
