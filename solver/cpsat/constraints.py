@@ -121,18 +121,21 @@ def add_copies(
 ) -> Linear:
     """Whole copies that the blocks hold: the largest k with k raw u_den <= usable u_num.
 
-    k fits in every pool, and k + 1 fails in at least one.
+    k fits in every pool, and k + 1 fails in at least one; 0 where nothing is needed anywhere.
     """
-    most = min(
-        model.high(usable) * pool.use_num // (max(1, model.low(need)) * pool.use_den)
+    needs = [
+        (pool, usable, need)
         for pool, usable, need in zip(terms.pools, variables.usable, raw, strict=True)
-        if model.low(need) > 0
-    )
-    copies = model.integer(0, most, hint)
+        if model.high(need)
+    ]
+    held = [
+        model.high(usable) * pool.use_num // (max(1, model.low(need)) * pool.use_den)
+        for pool, usable, need in needs
+    ]
+    sure = [most for most, (_, _, need) in zip(held, needs, strict=True) if model.low(need) > 0]
+    copies = model.integer(0, min(sure) if sure else max(held), hint)
     full = []
-    for pool, usable, need in zip(terms.pools, variables.usable, raw, strict=True):
-        if not model.high(need):
-            continue
+    for pool, usable, need in needs:
         taken = model.product(copies, need)
         rest = total([(pool.use_num, usable), (-pool.use_den, taken)])
         model.bound(rest, least=0)
@@ -140,5 +143,10 @@ def add_copies(
         literal = model.boolean(model.value(short) < 0)
         model.bound(short, most=-1, when=literal)
         full.append(literal)
+    if not sure:
+        empty = model.boolean(False)
+        model.bound(total((1, need) for _, _, need in needs), most=0, when=empty)
+        model.bound(copies, most=0, when=empty)
+        full.append(empty)
     model.bound(total((1, literal) for literal in full), least=1)
     return copies

@@ -87,7 +87,7 @@ class Model:
         self.variables.append(self.cp.new_int_var(low, high, ""))
         self.lows.append(low)
         self.highs.append(high)
-        self.hints.append(hint)
+        self.hints.append(min(max(hint, low), high))
         return Linear(((len(self.variables) - 1, 1),))
 
     def boolean(self, hint: bool) -> Linear:

@@ -37,12 +37,17 @@ def obey(points: Points, rule: Rule) -> None:
     if not rule.form.members_alone:
         points.open(rule.form)
     value, scale = points.measure(rule.form)
-    inside: Mask = np.ones(len(value), np.bool_)
+    points.keep_where(rule.form, _between(rule, value, value, scale))
+
+
+def _between(rule: Rule, low: Array, high: Array, scale: int) -> Mask:
+    """Where some value from low to high (times a denominator) may obey a rule."""
+    inside: Mask = np.ones(len(low), np.bool_)
     if rule.least is not None:
-        inside &= value >= _clipped(math.ceil(rule.least * scale))
+        inside &= high >= _clipped(math.ceil(rule.least * scale))
     if rule.most is not None:
-        inside &= value <= _clipped(math.floor(rule.most * scale))
-    points.keep_where(rule.form, inside)
+        inside &= low <= _clipped(math.floor(rule.most * scale))
+    return inside
 
 
 def _clipped(bound: int) -> int:
@@ -77,6 +82,9 @@ def obey_all(points: Points, rules: Sequence[Rule], goals: Sequence[Linear]) -> 
     are walked from their best values down, and the first points that hold one within the rules are
     all that is kept: whatever comes later may not give back what these goals won.
     """
+    for rule in rules:
+        # What more blocks could not mend need not be counted out.
+        points.keep(_between(rule, *points.reach(rule.form)))
     if not len(points):
         return None
     cells = len(points) * math.prod(_lengths(points, rules))

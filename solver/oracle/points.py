@@ -32,7 +32,7 @@ class Points:
         least = space.least_counts()
         counts = np.array([len(table.usable) for table in space.pools], np.int64)
         self.alive = np.all(least < counts, axis=1)  # [member]
-        keys = [*least.T, space.chunk_of(), *(c for name in copied for c in space.raws[name].T)]
+        keys = [*least.T, space.place_of("prefill"), *(c for name in copied for c in space.raws[name].T)]
         self._classify(keys)
         self.chosen: set[int] = set()
         self._pair(least)
@@ -48,7 +48,7 @@ class Points:
     def _pair(self, least: Array) -> None:
         space, classes = self.space, len(self.speaker)
         space.check_size(classes, len(space.settings.all))
-        used = space.chunk_rows[space.chunk_of()[self.speaker]]  # [class, row]
+        used = space.chunk_rows[space.place_of("prefill")[self.speaker]]  # [class, row]
         for index, table in enumerate(space.pools):
             used = used + table.bytes[least[self.speaker, index]]
         both = used[:, None, :] + space.settings.table[None, :, :]
@@ -195,28 +195,42 @@ class Points:
         else:
             self.keep(mask)
 
+    def reach(self, form: Linear) -> tuple[Array, Array, int]:
+        """Bounds on a form at every point, whatever more blocks its pools are given."""
+        scale, tables = form.scaled({name: self.space.values_of(name) for name in form.weights})
+        low = high = np.zeros(len(self), np.int64)
+        for variable, line in tables.items():
+            at, least, most = self._place(variable), line, line
+            if variable.startswith(("blocks:", "copies:")):
+                least = np.minimum.accumulate(line[::-1])[::-1]
+                most = np.maximum.accumulate(line[::-1])[::-1]
+            low, high = low + least[at], high + most[at]
+        return low, high, scale
+
     def _of_points(self, form: Linear) -> tuple[Array, int]:
-        space = self.space
-        scale, tables = form.scaled({name: space.values_of(name) for name in form.weights})
+        scale, tables = form.scaled({name: self.space.values_of(name) for name in form.weights})
         total = np.zeros(len(self), np.int64)
         for variable, line in tables.items():
-            kind, _, name = variable.partition(":")
-            if kind == "blocks":
-                total = total + line[self.counts[:, space.pool_index(name)]]
-            elif kind == "copies":
-                total = total + line[self.copies_of(name)]
-            elif kind in ("experts", "choice"):
-                total = total + line[self.setting]
-            else:
-                total = total + space.spread(variable, line)[self.speaker[self.of]]
+            total = total + line[self._place(variable)]
         return total, scale
+
+    def _place(self, variable: str) -> Array:  # [point]
+        """Where every point stands in the domain of a variable."""
+        kind, _, name = variable.partition(":")
+        if kind == "blocks":
+            return self.counts[:, self.space.pool_index(name)]
+        if kind == "copies":
+            return self.copies_of(name)
+        if kind in ("experts", "choice"):
+            return self.setting
+        return self.space.place_of(variable)[self.speaker[self.of]]
 
     def _of_members(self, form: Linear) -> tuple[Array, int]:
         space = self.space
         scale, tables = form.scaled({name: space.values_of(name) for name in form.weights})
         total = np.zeros(space.members, np.int64)
         for variable, line in tables.items():
-            total = total + space.spread(variable, line)
+            total = total + line[space.place_of(variable)]
         return total, scale
 
 

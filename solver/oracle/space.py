@@ -120,10 +120,6 @@ class Space:
                 least[:, index] = np.maximum(least[:, index], served)
         return least
 
-    def chunk_of(self) -> Array:  # [member]
-        """Index of the chunk of every member."""
-        return np.arange(self.members) % len(self.chunks)
-
     def values_of(self, variable: str) -> Sequence[int]:
         """Domain of a variable: its axis, all settings, the legal blocks, whole copies."""
         kind, _, name = variable.partition(":")
@@ -145,11 +141,12 @@ class Space:
                 return index, axis.values
         raise KeyError(variable)
 
-    def spread(self, variable: str, line: Array) -> Array:  # [member]
-        """A figure for every value of a member variable, for every member."""
-        shape = [1] * len(self.demand.shape)
-        shape[-1 if variable == "prefill" else self._axis(variable)[0]] = len(line)
-        return np.broadcast_to(line.reshape(shape), self.demand.shape).reshape(-1)
+    def place_of(self, variable: str) -> Array:  # [member]
+        """Where every member stands on the axis of one of its variables."""
+        shape, axis = self.demand.shape, -1 if variable == "prefill" else self._axis(variable)[0]
+        line = [1] * len(shape)
+        line[axis] = shape[axis]
+        return np.broadcast_to(np.arange(shape[axis]).reshape(line), shape).reshape(-1)
 
     def pool_index(self, name: str) -> int:
         """Place of a pool."""
