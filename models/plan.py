@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
 from kvplan.models.base import Frozen
+from kvplan.models.deferred import Deferred
 from kvplan.models.errors import KvplanError
 from kvplan.models.units import Exact
 
@@ -88,7 +89,7 @@ class Proof(Frozen):
 Resize = Callable[["Plan", int | str | Mapping[str, int | str]], "Plan"]
 
 
-class Plan(Frozen):
+class Plan(Deferred):
     """Sizes for every rank; byte-exact, checked before it is returned."""
 
     status: Literal["optimal", "feasible"]
@@ -106,6 +107,9 @@ class Plan(Frozen):
     proof: Proof
     digest: str = Field(description="sha256 of the decision values")
 
+    deferred_fields: ClassVar[frozenset[str]] = frozenset(
+        {"requests", "ranks", "binding", "notes", "proof", "digest"}
+    )
     _resize: Resize | None = PrivateAttr(None)
 
     def resize(self, quota: int | str | Mapping[str, int | str]) -> Plan:

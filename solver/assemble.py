@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -24,27 +24,42 @@ from kvplan.solver.outlook import Shortage, least_shortage
 Engine = Literal["auto", "cp-sat", "bisect"]
 
 
-def assemble(
-    formulation: Formulation,
-    nested: Nested,
-    answer: Answer,
-    *,
-    engine: Engine,
-    certificate: str,
-    deterministic_time: float = 0.0,
-    notes: tuple[str, ...] = (),
-) -> Plan:
-    """Check a point and write it out as a plan."""
+class Credit(NamedTuple):
+    """Who answered, and what it cost."""
+
+    engine: Engine
+    certificate: str
+    deterministic_time: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def assemble(formulation: Formulation, nested: Nested, answer: Answer, credit: Credit) -> Plan:
+    """Check a point and write it out as a plan.
+
+    The decisions are written at once; budget, notes and proof when they are first looked at.
+    """
     terms, point = formulation.terms, answer.point
     check_point(terms, nested.demand, point)
-    pools = terms.pools
+    decisions = _decisions(formulation, nested, point)
     floors = nested.demand.floors(point.chunk, point.capacities, point.counts)
-    problem = formulation.problem
-    status: Literal["optimal", "feasible"] = "optimal" if answer.exact else "feasible"
-    decisions: dict[str, Any] = {
+    values = {
+        "status": "optimal" if answer.exact else "feasible",
+        **decisions,
+        "floors": {pool.name: floor for pool, floor in zip(terms.pools, floors, strict=True)},
+    }
+    return Plan.defer(values, lambda: _later(formulation, nested, answer, credit, decisions))
+
+
+def _decisions(formulation: Formulation, nested: Nested, point: Point) -> dict[str, Any]:
+    """The decision values by field, requests apart."""
+    terms, problem = formulation.terms, formulation.problem
+    copies = None
+    if terms.fill_batch is not None:
+        copies = copies_held(terms, nested.demand, point, terms.fill_batch)
+    return {
         "blocks": {
             pool.name: usable + pool.reserved
-            for pool, usable in zip(pools, point.usable, strict=True)
+            for pool, usable in zip(terms.pools, point.usable, strict=True)
         },
         "prefill_chunk": terms.chunks[point.chunk] if problem.prefill else None,
         "expert_slots": point.experts if problem.experts else None,
@@ -53,34 +68,38 @@ def assemble(
             choice.name: choice.options[option].name
             for choice, option in zip(problem.choices, point.options, strict=True)
         },
-        "copies": (
-            None
-            if terms.fill_batch is None
-            else copies_held(terms, nested.demand, point, terms.fill_batch)
-        ),
+        "copies": copies,
     }
+
+
+def _later(
+    formulation: Formulation,
+    nested: Nested,
+    answer: Answer,
+    credit: Credit,
+    decisions: dict[str, Any],
+) -> dict[str, Any]:
+    """The fields of a plan that are not decisions."""
+    point = answer.point
     requests = tuple(_requests(formulation, point))
-    return Plan(
-        status=status,
-        **decisions,
-        floors={pool.name: floor for pool, floor in zip(pools, floors, strict=True)},
-        requests=requests,
-        ranks=rank_plans(formulation, point),
-        binding=binding_rows(formulation, nested, point),
-        notes=(*notes_of(formulation, nested, point), *notes),
-        proof=Proof(
-            engine=engine,
-            status=status,
-            bound=tuple(
-                GoalValue(goal=goal.label, value=value, bound=bound)
-                for goal, value, bound in zip(
-                    terms.goals, answer.values, answer.bounds, strict=True
-                )
-            ),
-            certificate=certificate,
-            deterministic_time=deterministic_time,
-        ),
-        digest=digest(decisions, requests),
+    return {
+        "requests": requests,
+        "ranks": rank_plans(formulation, point),
+        "binding": binding_rows(formulation, nested, point),
+        "notes": (*notes_of(formulation, nested, point), *credit.notes),
+        "proof": _proof(formulation, answer, credit),
+        "digest": digest(decisions, requests),
+    }
+
+
+def _proof(formulation: Formulation, answer: Answer, credit: Credit) -> Proof:
+    goals = zip(formulation.terms.goals, answer.values, answer.bounds, strict=True)
+    return Proof(
+        engine=credit.engine,
+        status="optimal" if answer.exact else "feasible",
+        bound=tuple(GoalValue(goal=g.label, value=value, bound=bound) for g, value, bound in goals),
+        certificate=credit.certificate,
+        deterministic_time=credit.deterministic_time,
     )
 
 

@@ -10,7 +10,7 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import solve
 from kvplan.kernels.values import Answer, Point, constraint_value, holds
 from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
-from kvplan.solver.assemble import Engine, assemble, infeasible
+from kvplan.solver.assemble import Credit, Engine, assemble, infeasible
 from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.resize import Quota, held_figures, held_problem
 
@@ -59,7 +59,7 @@ def solve_formulation(
             _confirm_infeasible(nested, deadline)
         raise infeasible(formulation, nested)
     if bracket.exact and engine == "auto":
-        return assemble(formulation, nested, bracket, engine=engine, certificate="nested")
+        return assemble(formulation, nested, bracket, Credit(engine, "nested"))
     if engine == "bisect":
         return _by_search(formulation, nested, bracket, engine)
     return _by_cpsat(formulation, nested, bracket, engine, deadline)
@@ -84,7 +84,7 @@ def solve_confirmed(
         raise Disagreement(f"cp-sat found a plan where the search found none: {answer.blocks}")
     if not bracket.exact:
         return answer
-    other = assemble(formulation, nested, bracket, engine="bisect", certificate="nested")
+    other = assemble(formulation, nested, bracket, Credit("bisect", "nested"))
     if other.digest != answer.digest:
         raise Disagreement(f"cp-sat: {_decisions(answer)}; search: {_decisions(other)}")
     proof = answer.proof.model_copy(update={"certificate": "cp-sat+nested"})
@@ -143,9 +143,7 @@ def _by_search(
         why = "; ".join(notes) or "it proves nothing under linear constraints"
         raise EngineError(f"the search found no point that obeys the linear constraints ({why})")
     certificate = "nested" if bracket.exact else "search"
-    return assemble(
-        formulation, nested, bracket, engine=engine, certificate=certificate, notes=notes
-    )
+    return assemble(formulation, nested, bracket, Credit(engine, certificate, notes=notes))
 
 
 def _by_cpsat(
@@ -176,14 +174,8 @@ def _by_cpsat(
         return _instead(formulation, nested, bracket, engine, f"CP-SAT failed: {error}")
     if solved.answer is None:
         raise infeasible(formulation, nested)
-    return assemble(
-        formulation,
-        nested,
-        solved.answer,
-        engine=engine,
-        certificate="cp-sat",
-        deterministic_time=solved.deterministic_time,
-    )
+    credit = Credit(engine, "cp-sat", solved.deterministic_time)
+    return assemble(formulation, nested, solved.answer, credit)
 
 
 def _instead(

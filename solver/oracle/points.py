@@ -32,8 +32,8 @@ class Points:
         least = space.least_counts()
         counts = np.array([len(table.usable) for table in space.pools], np.int64)
         self.alive = np.all(least < counts, axis=1)  # [member]
-        keys = [*least.T, space.place_of("prefill"), *(c for name in copied for c in space.raws[name].T)]
-        self._classify(keys)
+        raws = [column for name in copied for column in space.raws[name].T]
+        self._classify([*least.T, space.place_of("prefill"), *raws])
         self.chosen: set[int] = set()
         self._pair(least)
 

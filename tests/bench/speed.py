@@ -21,7 +21,7 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import complete
 from kvplan.models import Problem
 from kvplan.solver import plan
-from kvplan.solver.assemble import assemble
+from kvplan.solver.assemble import Credit, assemble
 from kvplan.solver.cpsat.box import open_box
 from kvplan.solver.cpsat.engine import least_point, world_at
 from kvplan.solver.cpsat.program import build_program
@@ -56,7 +56,7 @@ def open_defaults(problem: Problem) -> bool:
             model.bound(form, model.value(form), model.value(form))
         decided.append(Fraction(model.value(form), scale))
     answer = complete(nested, world_at(nested, program.point(), len(decided)), decided)
-    assemble(formulation, nested, answer, engine="cp-sat", certificate="cp-sat")
+    assemble(formulation, nested, answer, Credit("cp-sat", "cp-sat"))
     return True
 
 

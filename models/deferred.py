@@ -1,0 +1,78 @@
+"""Frozen models whose costly fields are computed when they are first looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
+
+from kvplan.models.base import Frozen
+
+Later = Callable[[], dict[str, Any]]
+
+
+class Deferred(Frozen):
+    """A model that may be handed out before all its fields are written.
+
+    Every way to see the whole (comparison, copies, dumps, pickles) writes them first.
+    """
+
+    deferred_fields: ClassVar[frozenset[str]] = frozenset()
+    _later: Later | None = PrivateAttr(None)
+
+    @classmethod
+    def defer(cls, values: dict[str, Any], later: Later) -> Self:
+        """Build from complete, valid values, the deferred fields left to `later`."""
+        made = cls.__new__(cls)
+        set_ = object.__setattr__
+        set_(made, "__dict__", values)
+        set_(made, "__pydantic_fields_set__", set(cls.model_fields))
+        set_(made, "__pydantic_extra__", None)
+        set_(made, "__pydantic_private__", {**cls._defaults(), "_later": later})
+        return made
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        return {name: private.get_default() for name, private in cls.__private_attributes__.items()}
+
+    def complete(self) -> Self:
+        """Write the deferred fields, if they are not yet."""
+        later = self._later
+        if later is not None:
+            self.__dict__.update(later())
+            self._later = None
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).deferred_fields:
+            return self.complete().__dict__[name]
+        return super().__getattr__(name)  # type: ignore[misc]
+
+    @model_serializer(mode="wrap")
+    def _dump_whole(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self.complete())
+        return dumped
+
+    def model_copy(self, **options: Any) -> Self:
+        """A copy, optionally with some fields updated."""
+        return super(Deferred, self.complete()).model_copy(**options)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal fields; what the solver attached does not count."""
+        if not isinstance(other, Deferred) or type(self) is not type(other):
+            return NotImplemented
+        return self.complete().__dict__ == other.complete().__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr_args__(self) -> Any:
+        return super(Deferred, self.complete()).__repr_args__()
+
+    def __iter__(self) -> Any:
+        return super(Deferred, self.complete()).__iter__()
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """State for pickling: the fields; what the solver attached stays behind."""
+        state = super(Deferred, self.complete()).__getstate__()
+        return {**state, "__pydantic_private__": self._defaults()}
