@@ -47,6 +47,9 @@ def sides_of(terms: Terms) -> tuple[Side, ...]:
 class Constrained(Nested):
     """Nested search whose least demands obey the linear constraints."""
 
+    climbs = False
+    fills_in_order = False
+
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
         self.sides = sides_of(terms)

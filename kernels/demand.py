@@ -91,15 +91,24 @@ class Demand:
 
     def floors(self, chunk: int, capacity: tuple[int, ...], count: tuple[int, ...]) -> list[int]:
         """Usable blocks by pool that every batch needs; min, multiple and structure applied."""
-        pools = self.terms.pools
         floors = list(self._given_floors(chunk))
         for batch in self.fitted_batches:
             self._raise_floors(floors, self.raw(batch, chunk, capacity, count))
         if self.has_multiples:
             return [
                 -(-floor // pool.multiple) * pool.multiple
-                for floor, pool in zip(floors, pools, strict=True)
+                for floor, pool in zip(floors, self.terms.pools, strict=True)
             ]
+        return floors
+
+    def floors_without(
+        self, left_out: int, chunk: int, capacity: tuple[int, ...], count: tuple[int, ...]
+    ) -> list[int]:
+        """The same without one batch that has a fitted request, multiples not yet applied."""
+        floors = list(self._given_floors(chunk))
+        for batch in self.fitted_batches:
+            if batch != left_out:
+                self._raise_floors(floors, self.raw(batch, chunk, capacity, count))
         return floors
 
     def _given_floors(self, chunk: int) -> list[int]:

@@ -7,12 +7,13 @@ demand fits in every row; goals raise one bound after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_bytes
 from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
+from kvplan.kernels.climb import climb, is_ladder
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.need import usable_for
 from kvplan.kernels.terms import Buffers, Row, Terms, Variable
@@ -41,13 +42,26 @@ class Corner(NamedTuple):
 
 
 class Nested:
-    """Searches one problem in plain integers."""
+    """Searches one problem in plain integers.
+
+    Switches (class attributes; every setting gives the same answers)
+    --------
+    climbs : fitted capacities by ladders where their needs allow it, else by bisection.
+    fills_in_order : a tail of pool goals by one pass, else goal by goal.
+    """
+
+    climbs = True
+    fills_in_order = True
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.demand = Demand(terms)
         # Layouts are shared by rows and live as long as the terms, so their identity is a key.
         self._flat: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._ladders = [
+            not fitted.is_count and is_ladder(terms, index)
+            for index, fitted in enumerate(terms.fitted)
+        ]
         self._limits = [
             (i, pool.most) for i, pool in enumerate(terms.pools) if pool.most is not None
         ]
@@ -256,7 +270,33 @@ class Nested:
                 for point in points
             )
 
+        if self.climbs and len(points) == 1 and not any(world.copies) and self._ladders[index]:
+            return high if fits(high) else climb(self, world, index, points[0])
         return grid.largest(fits, low, high)
+
+    def blocks_in_order(self, world: World, corner: Corner, pools: Sequence[int]) -> Corner:
+        """Pools raised one after the other to what fits beside the others (which fit)."""
+        rows = [row for row in self.terms.rows if row.pools]
+        rests = [row.room - self.used(row, world, corner) for row in rows]
+        usable = [*corner.usable]
+        for pool in pools:
+            terms = self.terms.pools[pool]
+            held = usable[pool] + terms.reserved
+            mine = [pool_bytes(held, row.pools[pool]) for row in rows]
+            limits = [
+                most_blocks(rest + taken, row.pools[pool]) - terms.reserved
+                for row, rest, taken in zip(rows, rests, mine, strict=True)
+                if row.pools[pool]
+            ]
+            if terms.most is not None:
+                limits.append(terms.most)
+            usable[pool] = min(limits) // terms.multiple * terms.multiple
+            held = usable[pool] + terms.reserved
+            rests = [
+                rest + taken - pool_bytes(held, row.pools[pool])
+                for row, rest, taken in zip(rows, rests, mine, strict=True)
+            ]
+        return corner._replace(usable=tuple(usable))
 
     def largest_blocks(self, world: World, pool: int) -> int | None:
         """Inverse of the byte rows, over every least demand of the others."""
@@ -269,17 +309,7 @@ class Nested:
 
     def blocks_in_rest(self, world: World, corner: Corner, pool: int) -> int:
         """Usable blocks of one pool that fit beside the others' (which fit)."""
-        terms = self.terms.pools[pool]
-        most = terms.most
-        for row in self.terms.rows:
-            buffers = row.pools[pool] if row.pools else ()
-            if buffers:
-                mine = pool_bytes(corner.usable[pool] + terms.reserved, buffers)
-                rest = row.room - self.used(row, world, corner) + mine
-                held = most_blocks(rest, buffers) - terms.reserved
-                most = held if most is None else min(most, held)
-        assert most is not None
-        return most // terms.multiple * terms.multiple
+        return self.blocks_in_order(world, corner, (pool,)).usable[pool]
 
 
 def _put(values: tuple[int | None, ...], index: int, value: int) -> tuple[int, ...]:

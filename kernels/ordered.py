@@ -29,8 +29,12 @@ def solve(nested: Nested) -> Answer | None:
         return None
     exact = True
     bounds: list[Fraction | None] = []
-    for goal in nested.terms.goals:
+    for number, goal in enumerate(nested.terms.goals):
         variable = goal.single
+        if _is_tail(nested, worlds, number):
+            worlds[0], tops = _fill_tail(nested, worlds[0], number)
+            bounds += tops if exact else [None] * len(tops)
+            break
         if variable is not None:
             worlds, bound = _raise(nested, worlds, variable)
         elif _is_listable(goal):
@@ -44,11 +48,35 @@ def solve(nested: Nested) -> Answer | None:
     return finish(nested, worlds[0], bounds, exact)
 
 
+def _is_tail(nested: Nested, worlds: list[World], number: int) -> bool:
+    """Whether only pools are left to raise, in one world with one least demand."""
+    if not nested.fills_in_order or number < nested.terms.fill_from or len(worlds) > 1:
+        return False
+    goals = nested.terms.goals[number:]
+    return all(goal.single is not None and goal.single.kind == "blocks" for goal in goals)
+
+
+def _fill_tail(nested: Nested, world: World, number: int) -> tuple[World, list[Fraction]]:
+    """Raise the pools of the last goals in one pass."""
+    corner = next(c for c in nested.corners(world) if nested.fits(world, c))
+    pools = [goal.terms[0].variable.position for goal in nested.terms.goals[number:]]
+    usable = nested.blocks_in_order(world, corner, pools).usable
+    blocks = [*world.blocks]
+    for pool in pools:
+        blocks[pool] = usable[pool]
+    return world._replace(blocks=tuple(blocks)), [Fraction(usable[pool]) for pool in pools]
+
+
 def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -> Answer:
     """Fill and finish a world in which every goal before fill is decided."""
     worlds = [world]
     bounds = list(decided)
-    for goal in nested.terms.goals[nested.terms.fill_from :]:
+    for number, goal in enumerate(nested.terms.goals):
+        if number < nested.terms.fill_from:
+            continue
+        if _is_tail(nested, worlds, number):
+            worlds[0], tops = _fill_tail(nested, worlds[0], number)
+            return finish(nested, worlds[0], [*bounds, *tops], exact=True)
         assert goal.single is not None
         worlds, bound = _raise(nested, worlds, goal.single)
         bounds.append(bound)

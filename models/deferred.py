@@ -49,10 +49,10 @@ class Deferred(Frozen):
             return self.complete().__dict__[name]
         return super().__getattr__(name)  # type: ignore[misc]
 
+    # Without a return annotation Pydantic keeps the fields' own JSON Schema for dumps.
     @model_serializer(mode="wrap")
-    def _dump_whole(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = handler(self.complete())
-        return dumped
+    def _dump_whole(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        return handler(self.complete())
 
     def model_copy(self, **options: Any) -> Self:
         """A copy, optionally with some fields updated."""

@@ -12,18 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.messages import Misfit, cut, path_of, shown
-from kvplan.models.yaml_data import (
-    DEEPEST,
-    MOST_NODES,
-    parse_decimal,
-    parse_whole,
-    parse_yaml,
-    unique,
-)
+from kvplan.models.messages import Misfit, path_of, shown
+from kvplan.models.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
 
 MOST_BYTES = 4 * 2**20
 
@@ -82,19 +73,6 @@ def parse_text(text: str | bytes | bytearray, *, name: str = "") -> Any:
         return _parse(text)
     except Misfit as error:
         raise InvalidProblem.at(path_of(error.at) or name, error.expected, error.got) from None
-    except yaml.YAMLError as error:
-        raise InvalidProblem.at(name, "JSON or YAML", _reason(error)) from None
-
-
-def _reason(error: yaml.YAMLError) -> str:
-    """Say on one line what YAML stumbled over, and where."""
-    if isinstance(error, yaml.reader.ReaderError):
-        return f"{error.reason} at offset {error.position}"
-    if not isinstance(error, yaml.MarkedYAMLError):
-        return cut(" ".join(str(error).split()), 200)
-    mark = error.problem_mark or error.context_mark
-    at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return cut(", ".join(part for part in (error.context, error.problem) if part), 200) + at
 
 
 def _parse(text: str) -> Any:
@@ -103,6 +81,8 @@ def _parse(text: str) -> Any:
             return _parse_json(text)
         except (json.JSONDecodeError, RecursionError):
             pass  # a YAML flow mapping may begin alike
+    from kvplan.models.yaml_data import parse_yaml  # a caller with plain data needs no YAML
+
     return parse_yaml(text)
 
 

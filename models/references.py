@@ -91,6 +91,20 @@ def _caches(problem: Problem) -> Iterator[Fault]:
             yield Fault(path, 'a prefill section beside "prefill"', "none")
 
 
+def _staging(problem: Problem) -> Iterator[Fault]:
+    """Entries of one name are parts of one thing on different stages."""
+    seen: set[tuple[str, int | None]] = set()
+    for index, entry in enumerate(problem.prefill.staging if problem.prefill else ()):
+        path = f"prefill.staging[{index}]"
+        if entry.stage is not None and entry.stage not in problem.stages:
+            stages = one_of(map(str, problem.stages))
+            yield Fault(f"{path}.stage", f"a stage of a rank: {stages}", str(entry.stage))
+        if (entry.name, entry.stage) in seen:
+            expected = "a name of its own on this stage"
+            yield Fault(f"{path}.name", expected, f"{shown(entry.name)} again")
+        seen.add((entry.name, entry.stage))
+
+
 def _headrooms(problem: Problem) -> Iterator[Fault]:
     """A headroom from the staging needs a prefill section."""
     for index, rank in enumerate(problem.ranks):
@@ -140,10 +154,6 @@ def _stage_figures(problem: Problem) -> Iterator[Fault]:
             yield from _by_keys(path, buffer.bytes, stages)
             if not any(figures(buffer.bytes)):
                 yield Fault(path, "bytes above 0 on some stage", "0 on every stage")
-    for index, staging in enumerate(problem.prefill.staging if problem.prefill else ()):
-        if staging.stage is not None and str(staging.stage) not in stages:
-            path = f"prefill.staging[{index}].stage"
-            yield Fault(path, f"a stage of a rank: {one_of(stages)}", str(staging.stage))
 
 
 def _experts(problem: Problem) -> Iterator[Fault]:
@@ -183,6 +193,8 @@ def _consumers(problem: Problem) -> Iterator[Fault]:
     for path, consumer in _listed(problem):
         if consumer.phases == ():
             yield Fault(f"{path}.phases", "at least one phase", "an empty list")
+        elif len(set(consumer.phases or ())) < len(consumer.phases or ()):
+            yield Fault(f"{path}.phases", "each phase once", "one twice")
         if isinstance(consumer.bytes, dict):
             yield from _rank_keys(f"{path}.bytes", consumer.bytes, stages, names)
 
@@ -213,6 +225,7 @@ _CHECKS = (
     _choices,
     _requests,
     _caches,
+    _staging,
     _headrooms,
     _prefixes,
     _stage_figures,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import yaml
 
-from kvplan.models.messages import LONGEST, Misfit, shown
+from kvplan.models.messages import Misfit, cut, shown
+from kvplan.models.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
 
-MOST_NODES = 250_000
-DEEPEST = 40
 _TAG = "tag:yaml.org,2002:"
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -63,42 +61,32 @@ for _kind, _pattern in _PATTERNS.items():
 _Loader.add_implicit_resolver(_TAG + "null", _PATTERNS["null"], [""])
 
 
-def parse_whole(text: str) -> int | str:
-    """Read digits; a number that is out of any range stays text."""
-    return int(text) if len(text) <= LONGEST else text
-
-
-def parse_decimal(text: str) -> Decimal | str:
-    """Read a decimal as it is written; one that is out of any range stays text."""
-    try:
-        return Decimal(text) if len(text) <= LONGEST else text
-    except InvalidOperation:
-        return text
-
-
-def unique(items: Iterable[tuple[Any, Any]], where: str = "") -> dict[Any, Any]:
-    """Build a mapping; a key that comes twice is refused."""
-    mapping: dict[Any, Any] = {}
-    for key, value in items:
-        if key in mapping:
-            raise Misfit("each key once", f"it twice{where}", str(key))
-        mapping[key] = value
-    return mapping
-
-
 def parse_yaml(text: str) -> Any:
     """Read one YAML document.
 
     Raises
     ------
-    Misfit : nested too deep, aliases that expand without end, or values that are not plain.
-    yaml.YAMLError : no YAML.
+    Misfit : no YAML, nested too deep, aliases that expand without end, or no plain values.
     """
-    root = yaml.compose(text, Loader=_Loader)
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise Misfit("JSON or YAML", _reason(error)) from None
     if root is None:
         return None
     _Extent().check(root)
     return _construct(root)
+
+
+def _reason(error: yaml.YAMLError) -> str:
+    """Say on one line what YAML stumbled over, and where."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"{error.reason} at offset {error.position}"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return cut(" ".join(str(error).split()), 200)
+    mark = error.problem_mark or error.context_mark
+    at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return cut(", ".join(part for part in (error.context, error.problem) if part), 200) + at
 
 
 class _Extent:

@@ -88,7 +88,16 @@ def _term(
         count = memory.safety_bytes if name == "safety" else value or 0
     if name not in memory.model_fields_set:
         note = "not given"
+    elif count and not _counts(memory, name):
+        note = "binds nothing: the share it comes off is not given"
     return LedgerLine(consumer=name, bytes=count, source=source, note=note)
+
+
+def _counts(memory: RankMemory, name: str) -> bool:
+    """Whether a term comes off a share that exists."""
+    if name in ("peak_torch", "non_torch", "graphs", "safety"):
+        return memory.utilization is not None
+    return name != "prefill_headroom" or memory.free is not None
 
 
 def _occupants(problem: Problem, terms: Terms, index: int, point: Point) -> Iterator[LedgerLine]:

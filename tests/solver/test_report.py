@@ -333,3 +333,10 @@ def test_alike_shortfalls_are_one_row() -> None:
     assert "r0..r7  prefill  1_073_741_824 B (1.00 GiB)" in text
     other = report(Infeasible(["x"], [Shortfall("only", "load", 5)]))
     assert "only  load        5 B" in other
+
+
+def test_of_very_many_reasons_the_first_are_listed_and_the_others_counted() -> None:
+    text = report(refusal(*[rank_plan(f"r{i}", quota=8 * GIB) for i in range(64)]))
+    assert len(lines_with(text, "  rank r")) == 8
+    assert "\n  and 56 more; the tables below group them, --json has all\n" in text
+    assert "r0..r63  prefill  1_073_741_824 B (1.00 GiB)" in text

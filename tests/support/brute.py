@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvplan.models import Problem
-from kvplan.models.elastic import Option
+from kvplan.models.elastic import Lend, Option
 from kvplan.models.problem import request_name
 from kvplan.solver.oracle import memory, needs
 
@@ -74,7 +74,7 @@ def candidates(problem: Problem) -> Iterator[Candidate]:
     for chunk in chunks:
         for fitted in itertools.product(*(values[name] for name in names)):
             sized = dict(zip(names, fitted, strict=True))
-            requests = {key: size for key, size in _requests(problem, sized)}
+            requests = dict(_requests(problem, sized))
             raws = _raws(problem, requests, chunk)
             for usable in itertools.product(*(values[f"blocks:{p.name}"] for p in problem.pools)):
                 counts = {p.name: n for p, n in zip(problem.pools, usable, strict=True)}
@@ -157,11 +157,13 @@ def _slots(problem: Problem) -> Iterator[tuple[int | None, int | None]]:
     for slots in range(experts.min_slots, experts.max_slots + 1):
         for kept in range(slots + 1):
             lent = slots - kept
-            if lent == 0:
+            keep, share = (slots, 0) if experts.lend is None else _lend(experts.lend)
+            if kept >= min(slots, keep) and lent <= math.floor(share * slots):
                 yield slots, kept
-            elif experts.lend is not None and kept >= min(slots, experts.lend.keep):
-                if lent <= math.floor(experts.lend.fraction * slots):
-                    yield slots, kept
+
+
+def _lend(lend: Lend) -> tuple[int, Fraction]:
+    return lend.keep, lend.fraction
 
 
 def _fits(

@@ -70,6 +70,11 @@ def cache(draw: Draw, index: int, pool_name: str, kind: str, *, prefill: bool) -
         data |= {"kind": "window", "keep": kind, "window": draw.integer(1, 18)}
     else:
         data["kind"] = kind
+    return data | _retention(draw, kind, prefill=prefill)
+
+
+def _retention(draw: Draw, kind: str, *, prefill: bool) -> Data:
+    data: Data = {}
     if kind == "full" and draw.has("shards", 0.15):
         data["shards"] = 2
     if kind in ("peak", "live") and draw.has("sinks", 0.4):

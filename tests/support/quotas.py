@@ -8,11 +8,15 @@ from kvplan.models import Problem
 from kvplan.solver.oracle import needs
 from kvplan.solver.oracle.memory import Residents, usage
 from support.draw import Data, Draw
+from support.wishes import touch_blocks
 
 
 def with_quotas(draw: Draw, data: Data) -> Data:
     """Set every quota between what the least and what the most of everything takes."""
     problem = Problem.model_validate(data)
+    if touch_blocks(data):
+        for pool, floor in zip(data["pools"], _floors(problem, most=True).values(), strict=True):
+            pool["max_blocks"] = max(floor + draw.integer(3, 8), pool.get("min_blocks", 0))
     least, most = _taken(problem, most=False), _taken(problem, most=True)
     short = draw.chance(0.42)
     level = draw.integer(-35, -3) if short else draw.integer(0, 110)
@@ -54,18 +58,28 @@ def _memory(draw: Draw, quota: int, *, staged: bool) -> Data:
 
 def _taken(problem: Problem, *, most: bool) -> dict[str, int]:
     """Bytes by rank in the fullest phase, with everything at its least or as asked."""
-    chunk = None
-    if problem.prefill is not None:
-        chunk = problem.prefill.candidates[-1 if most else 0]
-    slots = None
+    chunk, slots = _chunk(problem, most=most), None
     if problem.experts is not None:
         slots = problem.experts.min_slots + (3 if most else 0)
     option = 0 if most else -1
+    floors = _floors(problem, most=most)
+    allocated = {pool.name: floors[pool.name] + pool.reserved_blocks for pool in problem.pools}
+    options = tuple(choice.options[option] for choice in problem.choices)
+    residents = Residents(allocated, chunk, slots, slots, options)
+    return {rank.name: max(usage(problem, rank, residents).values()) for rank in problem.ranks}
+
+
+def _chunk(problem: Problem, *, most: bool) -> int | None:
+    return problem.prefill.candidates[-1 if most else 0] if problem.prefill else None
+
+
+def _floors(problem: Problem, *, most: bool) -> dict[str, int]:
+    """Fewest legal blocks by pool, with requests at their least or as asked."""
+    chunk = _chunk(problem, most=most)
     raws = [_raw(problem, index, chunk, most=most) for index in range(len(problem.batches))]
     structural = needs.structural_floors(problem)
-    allocated = {
-        pool.name: pool.reserved_blocks
-        + needs.smallest_legal(
+    return {
+        pool.name: needs.smallest_legal(
             pool,
             [raw[pool.name] for raw in raws],
             structural[pool.name],
@@ -73,9 +87,6 @@ def _taken(problem: Problem, *, most: bool) -> dict[str, int]:
         )
         for pool in problem.pools
     }
-    options = tuple(choice.options[option] for choice in problem.choices)
-    residents = Residents(allocated, chunk, slots, slots, options)
-    return {rank.name: max(usage(problem, rank, residents).values()) for rank in problem.ranks}
 
 
 def _raw(problem: Problem, index: int, chunk: int | None, *, most: bool) -> dict[str, int]:

@@ -85,7 +85,9 @@ def constraints(draw: Draw, data: Data) -> list[Data]:
             variables.append(f"choice:{choice['name']}={draw.one(choice['options'])['name']}")
         if draw.chance(0.1) and _full_batches(data):
             variables.append(f"copies:{draw.one(_full_batches(data))}")
-        picked = draw.some(variables)[:3]
+        picked = draw.shuffled(draw.some(variables))[:3]
+        while sum(name.startswith(("blocks:", "copies:")) for name in picked) > 2:
+            picked = picked[:-1]
         terms = {name: draw.one((1, 2, 4, -1, -3, -5, "1/2", "-3/2")) for name in picked}
         bounds = {"max": draw.integer(0, 80), "min": draw.integer(-80, 0)}
         kept = draw.one((("max",), ("min",), ("min", "max")))
@@ -93,7 +95,7 @@ def constraints(draw: Draw, data: Data) -> list[Data]:
     return drawn
 
 
-def _touch_blocks(data: Data) -> bool:
+def touch_blocks(data: Data) -> bool:
     """Whether a constraint or a weighted goal looks at blocks."""
     sums = [list(each["terms"]) for each in data["constraints"]]
     sums += [list(goal["maximize"]) for goal in data["goals"] if not isinstance(goal, str)]
@@ -106,8 +108,10 @@ def fill(draw: Draw, data: Data) -> Data:
     forms: list[Any] = [None, "none", {"pools": draw.shuffled(draw.some(names))}]
     if _full_batches(data):
         forms.append({"batch": draw.one(_full_batches(data))})
-    if not _touch_blocks(data):
-        shares = draw.one(([0.5, 0.5, 0], ["1/3", "1/3", "1/3"], [0.8, 0.2, 0], [0.3, 0.1, 0.05]))
+    if not touch_blocks(data):
+        shares: list[Any] = draw.one(
+            ([0.5, 0.5, 0], ["1/3", "1/3", "1/3"], [0.8, 0.2, 0], [0.3, 0.1, 0.05])
+        )
         picked = draw.shuffled(draw.some(names))
         forms += [{"shares": dict(zip(picked, shares, strict=False))}] * 2
     form = draw.one(forms) if draw.has("fill", 0.8) else None
