@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.cases import load
 
 from kvplan.kernels.terms import Row
 from kvplan.models import CheckFailed, Problem
 from kvplan.solver import formulation, oracle, plan
+from support.cases import load
 
 GIB = 2**30
 LLAMA_BLOCK, LLAMA_BLOCKS = 540_672, 107_631

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from support.cases import CASES, load
 
 from kvplan.solver import oracle, plan
+from support.cases import CASES, load
 
 SOURCE = re.compile(r"# Source: [\w.-]+/[\w.-]+\b")
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from support.plans import GIB, plan_of, rank_plan, refusal
 
 from kvplan.models import Infeasible, Plan, Problem, Shortfall
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.solver.report import report
 from kvplan.solver.report.machine import json_of
 from kvplan.solver.report.wording import rank_runs, share
+from support.plans import GIB, plan_of, rank_plan, refusal
 
 PLAN = """\
 optimal (engine cp-sat): every goal proven by CP-SAT, confirmed by the nested search

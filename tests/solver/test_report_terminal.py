@@ -9,12 +9,12 @@ from typing import TextIO
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
-from support.plans import GIB, plan_of, rank_plan, refusal
 
 from kvplan.models import Infeasible, Plan
 from kvplan.models.plan import LedgerLine
 from kvplan.solver.report import document_of, print_report, report
 from kvplan.solver.report.terminal import print_document
+from support.plans import GIB, plan_of, rank_plan, refusal
 
 BLOCKS = set("▏▎▍▌▋▊▉█")
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 from math import ceil
 
 import pytest
-from support.cases import load
 
 from kvplan.models import Infeasible
 from kvplan.solver import plan
+from support.cases import load
 
 MIB, GIB = 2**20, 2**30
 SLOT = ceil(Fraction("2.2225") * MIB)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.cases import load
-from support.trtllm import CONFIGS, problem_of
 
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.solver import oracle, plan
+from support.cases import load
+from support.trtllm import CONFIGS, problem_of
 
 # quota bytes: capacity and slots that FIT_TO_QUOTA (block-aligned) publishes or that follow from it
 PUBLISHED = {

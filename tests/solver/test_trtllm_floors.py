@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.trtllm import CONFIGS, problem_of
 
 from kvplan.models import Infeasible
 from kvplan.solver import plan
+from support.trtllm import CONFIGS, problem_of
 
 # Floors that differ on purpose. "random 34" has scratch reuse beside a shared prefix: the engine
 # counts blocks of the prefix as scratch, too, and subtracts them from a request's own blocks (which

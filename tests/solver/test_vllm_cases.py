@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.cases import load
 
 from kvplan.models import Infeasible
 from kvplan.solver import oracle, plan
+from support.cases import load
 
 GIB, MIB = 2**30, 2**20
 GPT_OSS_BLOCK = 589_824

@@ -1,0 +1,298 @@
+"""Needs of whole batches: what is shared, what many requests add up to, and the floors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvplan.kernels import demand as demand_module
+from kvplan.kernels.demand import VECTORISE_FROM, Demand
+from kvplan.models import Problem
+from support.instances import random_problem
+from support.micro import cache, micro, one, pool
+from support.terms import raw_of, terms_of, windows
+
+# TensorRT-LLM KVCacheManagerV2: four full layers, two windows of 128 with a sink of 5, one state.
+TRTLLM: dict[str, Any] = {
+    "ranks": [{"name": "gpu", "quota": "1GiB"}],
+    "tokens_per_block": 32,
+    "resume_utilization": "0.97",
+    "pools": [
+        {"name": "full", "bytes": 524288, "granule": "auto"},
+        {"name": "swa", "bytes": 262144, "granule": "auto"},
+        {
+            "name": "ssm",
+            "buffers": [{"bytes": 829440, "granule": "auto"}, {"bytes": 4096, "granule": "auto"}],
+            "resume_headroom": False,
+        },
+    ],
+    "caches": [
+        {"name": "full", "pool": "full", "kind": "full"},
+        {
+            "name": "swa",
+            "pool": "swa",
+            "kind": "window",
+            "keep": "live",
+            "window": 128,
+            "sink": 5,
+        },
+        {"name": "ssm", "pool": "ssm", "kind": "state"},
+    ],
+    "batches": [
+        {
+            "name": "decode",
+            "requests": [
+                {"capacity": 4096, "history": 4095},
+                {"capacity": 8, "history": 0, "count": 2},
+                {"capacity": 0},
+            ],
+        },
+        {"name": "prefill", "requests": [{"capacity": 2048, "history": 0}]},
+    ],
+}
+
+
+def batch(*requests: dict[str, Any], prefix: int = 0) -> dict[str, Any]:
+    return {"batches": [{"name": "b", "shared_prefix": prefix, "requests": [*requests]}]}
+
+
+def test_raw_needs_of_the_tensorrt_llm_example() -> None:
+    problem = Problem.model_validate(TRTLLM)
+    assert raw_of(problem, 0) == [130, 7, 4]
+    assert raw_of(problem, 1) == [64, 64, 1]
+
+
+def test_floors_are_the_largest_over_batches_after_one_division() -> None:
+    demand = Demand(terms_of(Problem.model_validate(TRTLLM)))
+    assert demand.floors(0, (), ()) == [135, 66, 4]
+
+
+def test_floors_without_batches_are_the_structure() -> None:
+    demand = Demand(terms_of(Problem.model_validate({**TRTLLM, "batches": []})))
+    assert demand.floors(0, (), ()) == [6, 6, 1]
+
+
+def test_floors_obey_min_blocks_and_multiples() -> None:
+    given_blocks = one(33)  # 9 blocks of 4 tokens
+    assert Demand(terms_of(micro(**given_blocks))).floors(0, (), ()) == [9]
+    tall = micro(**given_blocks, **pool(min_blocks=10))
+    assert Demand(terms_of(tall)).floors(0, (), ()) == [10]
+    even = micro(**given_blocks, **pool(multiple_of=4))
+    assert Demand(terms_of(even)).floors(0, (), ()) == [12]
+    shared = micro(**given_blocks, **pool(multiple_of=4), resume_utilization="3/4")
+    assert Demand(terms_of(shared)).floors(0, (), ()) == [12]  # ceil(9 / 0.75), then no more
+
+
+def test_floors_of_a_fitted_batch_move_with_its_variables() -> None:
+    problem = micro(
+        batches=[
+            {"name": "a", "requests": [{"capacity": 40, "fit": "capacity", "count": 2}]},
+            {"name": "b", "requests": [{"capacity": 12, "fit": "count"}]},
+            {"name": "c", "requests": [{"capacity": 17}]},
+        ]
+    )
+    demand = Demand(terms_of(problem))
+    assert demand.floors(0, (4, 12), (2, 1)) == [5]
+    assert demand.floors(0, (40, 12), (2, 1)) == [20]
+    assert demand.floors(0, (4, 12), (2, 7)) == [21]
+
+
+# --- what a batch shares ------------------------------------------------------------------------
+
+
+def test_two_requests_share_a_prefix_in_full() -> None:
+    """Two (48, 0) behind 40 tokens on blocks of 8: five shared and one each (TensorRT-LLM V2)."""
+    problem = micro(
+        tokens_per_block=8, **batch({"capacity": 48, "history": 0, "count": 2}, prefix=40)
+    )
+    assert raw_of(problem) == [5 + 2]
+
+
+def test_a_prefix_shorter_than_a_block_is_not_shared() -> None:
+    problem = micro(tokens_per_block=64, **batch({"capacity": 48, "count": 3}, prefix=40))
+    assert raw_of(problem) == [3]
+
+
+def test_a_prefix_block_stays_while_one_request_sees_it() -> None:
+    far, near = {"capacity": 41, "history": 40}, {"capacity": 30, "history": 29}
+    both = micro(caches=windows(4, 4), **batch(far, near, prefix=24))
+    # Blocks 0..5 are shared; far has 0..8 stale, near 0..5: all six are dead.
+    assert raw_of(both) == [0 + (5 - 3) + 2]
+    early = {"capacity": 30, "history": 12}
+    seen = micro(caches=windows(4, 4), **batch(far, early, prefix=24))
+    # early sees blocks 2..5 (only 0 and 1 are stale for all), and holds 6 and 7 itself.
+    assert raw_of(seen) == [4 + (5 - 3) + 2]
+
+
+def test_placeholders_and_absent_requests_take_no_part_in_a_prefix() -> None:
+    far = {"capacity": 41, "history": 40}
+    alone = raw_of(micro(caches=windows(4, 4), **batch(far, prefix=24)))
+    idle = [{"capacity": 0, "count": 3}, {"capacity": 30, "history": 0, "count": 0}]
+    beside = raw_of(micro(caches=windows(4, 4), **batch(far, *idle, prefix=24)))
+    assert alone == beside == [2]
+
+
+def test_a_batch_of_placeholders_holds_no_prefix() -> None:
+    assert raw_of(micro(**batch({"capacity": 0, "count": 3}, prefix=24))) == [0]
+
+
+@pytest.mark.parametrize(("first", "shared"), [(25, 4), (33, 2), (40, 0), (60, 0)])
+def test_a_fitted_capacity_decides_what_of_the_prefix_is_dead(first: int, shared: int) -> None:
+    problem = micro(
+        caches=windows(4, 16),
+        **batch({"name": "q", "capacity": 64, "history": 63, "fit": "capacity"}, prefix=24),
+    )
+    demand = Demand(terms_of(problem))
+    own = demand.own(0, first, 0)[0]
+    assert demand.raw(0, 0, (first,), (1,)) == [shared + own]
+    stale = max(0, (first - 16) // 4)
+    assert shared == 6 - min(6, stale)
+    assert own == -(-first // 4) - 6 - max(0, stale - 6)
+
+
+def test_groups_multiply_the_prefix_too() -> None:
+    two = {"capacity": 48, "history": 0, "count": 2}
+    problem = micro(**cache(kind="full", groups=3, extra_blocks=1), **batch(two, prefix=40))
+    assert raw_of(problem) == [3 * (10 + 2 * (2 + 1))]
+
+
+@pytest.mark.parametrize("kind", [{"kind": "chunked", "chunk": 8}, {"kind": "window", "window": 9}])
+def test_a_flight_of_the_batch_is_held_once(kind: dict[str, Any]) -> None:
+    flight = {**kind, "in_flight": 10, "in_flight_per": "batch"}
+    if kind["kind"] == "window":
+        flight["keep"] = "in_flight"
+    requests = [{"capacity": 40}, {"capacity": 6, "count": 2}, {"capacity": 0}]
+    problem = micro(**cache(groups=2, extra_blocks=1, **flight), **batch(*requests))
+    # 8 tokens before the flight, or all 6: (2 + 1) + 2 x (2 + 1); and ceil(10 / 4) once.
+    assert raw_of(problem) == [2 * (3 + 6 + 3)]
+    idle = micro(**cache(**flight), **batch({"capacity": 0}, {"capacity": 5, "count": 0}))
+    assert raw_of(idle) == [0]
+
+
+def test_a_flight_of_the_prefill_follows_the_chunk() -> None:
+    problem = micro(
+        **cache(kind="chunked", chunk=8, in_flight="prefill"),
+        prefill={"requested": 12, "min": 4, "step": 4, "batches_in_flight": 2},
+        **one(100),
+    )
+    assert [raw_of(problem, chunk=index) for index in range(3)] == [[4], [6], [8]]
+
+
+# --- many requests ------------------------------------------------------------------------------
+
+
+def at_once_and_one_by_one(problem: Problem, patch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """Raw needs of every batch by arrays, and request by request."""
+    terms = terms_of(problem)
+    batches, chunks = range(len(terms.batches)), range(len(terms.chunks))
+    at_once = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
+    with patch.context() as context:
+        context.setattr(demand_module, "VECTORISE_FROM", 10**9)
+        one_by_one = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
+    return at_once, one_by_one
+
+
+def crowd(number: int = VECTORISE_FROM, *, step: int = 1, count: int = 1) -> list[dict[str, Any]]:
+    """Distinct requests, the longer ones with more in flight."""
+    return [
+        {"capacity": step * (3 * k + 1), "history": step * (2 * k), "count": count + k % 3}
+        for k in range(number)
+    ]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 60))
+def test_many_requests_need_what_they_need_one_by_one(seed: int, prefix: int) -> None:
+    data = random_problem(seed, fit=False, prefix=seed % 2 == 0, flights=True)
+    shared = prefix if seed % 2 == 0 else 0
+    requests = [*crowd(), {"capacity": 0, "count": 2}, {"capacity": 5, "count": 0}]
+    data["batches"] = [{"name": "crowd", "shared_prefix": shared, "requests": requests}]
+    data |= {"goals": [], "constraints": [], "fill": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        at_once, one_by_one = at_once_and_one_by_one(Problem.model_validate(data), patch)
+    assert at_once == one_by_one
+
+
+def test_many_requests_are_evaluated_as_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    real = demand_module.request_blocks
+
+    def spy(rule: Any, capacity: Any, *rest: Any) -> Any:
+        shapes.append(getattr(capacity, "shape", ()))
+        return real(rule, capacity, *rest)
+
+    monkeypatch.setattr(demand_module, "request_blocks", spy)
+    raw_of(micro(**batch(*crowd(VECTORISE_FROM))))
+    raw_of(micro(**batch(*crowd(VECTORISE_FROM - 1))))
+    assert shapes == [(VECTORISE_FROM,)] + [()] * (VECTORISE_FROM - 1)
+
+
+LARGE: dict[str, dict[str, Any]] = {
+    "capacities of 2^30 and more": {"requests": crowd(step=2**26)},
+    "counts of 2^30 and more": {"requests": crowd(count=2**40)},
+    "sums beyond 2^63": {"requests": crowd(step=2**23, count=2**29 - 3)},
+    "groups of 2^40": {"requests": crowd(), "groups": 2**40},
+    "extra blocks of 2^62": {"requests": crowd(), "extra_blocks": 2**62},
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_many_large_figures_fall_back_and_stay_exact(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = dict(LARGE[name])
+    requests = fields.pop("requests")
+    for kind in ({"kind": "full"}, windows(1, 77)[0]):
+        problem = micro(
+            tokens_per_block=1, caches=[{**kind, "name": "c", **fields}], **batch(*requests)
+        )
+        at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
+        assert at_once == one_by_one
+    total = sum((r["capacity"] + fields.get("extra_blocks", 0)) * r["count"] for r in requests)
+    full = micro(
+        tokens_per_block=1, caches=[{"name": "c", "kind": "full", **fields}], **batch(*requests)
+    )
+    assert raw_of(full) == [fields.get("groups", 1) * total]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"window": 2**62, "keep": "live"},
+        {"window": 2**62, "keep": "peak"},
+        {"window": 2**62, "keep": "in_flight"},
+        {"window": 64, "keep": "in_flight", "in_flight": 2**62},
+        {"window": 64, "keep": "live", "scratch": {"fraction": f"1/{2**61}"}},
+        {"window": 64, "keep": "live", "scratch": {"fraction": 1, "max_rewind": 2**62}},
+    ],
+)
+def test_many_requests_of_a_cache_with_large_figures(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = micro(**cache(kind="window", **fields), **batch(*crowd()))
+    at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
+    assert at_once == one_by_one
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sink": 2**63 - 1, "keep": "live", "window": 2**29, "tokens_per_block": 1},
+        {"sink": 2**63 - 1, "keep": "peak", "window": 2**29, "tokens_per_block": 1},
+        {"kind": "full", "tokens_per_block": 2**62, "shards": 4},
+    ],
+)
+def test_many_requests_of_a_cache_with_sinks_and_blocks_beyond_int64(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = micro(**cache(**{"kind": "window", **fields}), **batch(*crowd()))
+    at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
+    assert at_once == one_by_one
+
+
+def test_many_requests_behind_a_prefix_beyond_int64(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = micro(caches=windows(1, 2**29), **batch(*crowd(), prefix=2**63 - 1))
+    at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
+    assert at_once == one_by_one

@@ -1,0 +1,299 @@
+"""A problem as integers: rules, floors, variables, goals in order, constraints."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from kvplan.kernels.terms import (
+    PREFILL,
+    BatchTerms,
+    ExpertTerms,
+    FixedRequests,
+    LinearTerms,
+    Variable,
+)
+from kvplan.models import InvalidProblem, Problem
+from kvplan.solver.formulation import Held, formulate
+from support.micro import cache, micro, one, pool
+from support.terms import rule, terms_of, windows
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"kind": "full"}, rule("full", 4)),
+        ({"kind": "full", "shards": 3, "tokens_per_block": 8}, rule("full", 24)),
+        ({"kind": "full", "groups": 2, "extra_blocks": 1}, rule("full", 4, groups=2, extra_blocks=1)),
+        ({"kind": "state"}, rule("state", 4, state_blocks=1)),
+        ({"kind": "state", "blocks": 5}, rule("state", 4, state_blocks=5)),
+        ({"kind": "window", "window": 9}, rule("peak", 4, reach=9)),
+        ({"kind": "window", "window": 9, "sink": 5}, rule("peak", 4, reach=9, sink_blocks=2)),
+        ({"kind": "window", "window": 9, "in_flight": 7}, rule("peak", 4, reach=9, flight=7)),
+        (
+            {"kind": "window", "window": 9, "keep": "live", "sink": 8},
+            rule("live", 4, reach=9, sink_blocks=2),
+        ),
+        (
+            {
+                "kind": "window",
+                "window": 9,
+                "keep": "live",
+                "scratch": {"fraction": 0.25, "max_rewind": 3},
+            },
+            rule("live", 4, reach=9, scratch=(1, 4), rewind=3),
+        ),
+        ({"kind": "window", "window": 9, "keep": "in_flight"}, rule("flight", 4, reach=8)),
+        ({"kind": "chunked", "chunk": 9}, rule("flight", 4, reach=9)),
+        (
+            {"kind": "chunked", "chunk": 9, "in_flight": "prefill", "in_flight_per": "batch"},
+            rule("flight", 4, reach=9, flight=PREFILL, flight_per_batch=True),
+        ),
+    ],
+)
+def test_a_cache_as_a_rule(fields: dict[str, Any], expected: Any) -> None:
+    prefill = {"requested": 8}
+    assert terms_of(micro(prefill=prefill, **cache(**fields))).caches == (expected,)
+
+
+# --- structural floors: TensorRT-LLM KVCacheManagerV2, _storage_manager.py ----------------------
+
+
+def floors(problem: Problem) -> list[int]:
+    return [terms.least for terms in terms_of(problem).pools]
+
+
+@pytest.mark.parametrize(
+    ("window", "sink", "floor"),
+    [(1, 0, 1), (2, 0, 2), (5, 0, 2), (6, 0, 3), (64, 0, 17), (1, 1, 2), (1, 4, 2), (1, 5, 3)],
+)
+def test_a_live_window_has_a_floor_of_its_worst_instant(window: int, sink: int, floor: int) -> None:
+    assert floors(micro(caches=windows(4, window, sink=sink))) == [floor]
+
+
+def test_the_structural_floor_sums_over_the_caches_of_a_pool() -> None:
+    caches = [
+        *windows(4, 6, groups=2),  # 2 x 3
+        *windows(4, 13, sink=3),  # 1 + 4 + 1
+        {"name": "full", "pool": "p", "kind": "full", "groups": 3},  # 3 x the widest window
+        {"name": "state", "pool": "p", "kind": "state", "blocks": 5, "groups": 2},
+        {"name": "peak", "pool": "p", "kind": "window", "window": 99, "groups": 4},
+    ]
+    problem = micro(caches=caches, resume_utilization=0.5)
+    widest = 1 + (13 + 2) // 4 + 1
+    assert floors(problem) == [2 * 3 + widest + 3 * widest + 2 * 5 + 4]
+
+
+def test_there_is_no_structural_floor_without_a_live_window() -> None:
+    caches = [
+        {"name": "full", "pool": "p", "kind": "full"},
+        {"name": "state", "pool": "p", "kind": "state"},
+        {"name": "peak", "pool": "p", "kind": "window", "window": 99},
+    ]
+    assert floors(micro(caches=caches)) == [0]
+
+
+def test_min_blocks_and_held_floors_raise_the_least() -> None:
+    problem = micro(caches=windows(4, 6), **pool(min_blocks=4))
+    assert floors(problem) == [4]
+    held = formulate(problem, Held(granules={}, floors={"p": 7}))
+    assert [terms.least for terms in held.terms.pools] == [7]
+
+
+def test_resume_utilization_spares_pools_without_headroom() -> None:
+    pools = [{"name": "p", "bytes": 1}, {"name": "q", "bytes": 1, "resume_headroom": False}]
+    terms = terms_of(micro(pools=pools, resume_utilization="0.97"))
+    assert [(p.use_num, p.use_den) for p in terms.pools] == [(97, 100), (1, 1)]
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+def test_alike_requests_are_added_up_and_absent_ones_left_out() -> None:
+    requests = [
+        {"capacity": 8},
+        {"capacity": 8, "history": 7, "count": 3},
+        {"capacity": 8, "history": 6},
+        {"capacity": 9, "count": 0},
+        {"capacity": 0, "count": 2},
+    ]
+    terms = terms_of(micro(batches=[{"name": "b", "requests": requests}]))
+    given = (FixedRequests(8, 7, 4), FixedRequests(8, 6, 1), FixedRequests(0, 0, 2))
+    assert terms.batches == (BatchTerms("b", 0, given, ()),)
+
+
+def test_requests_without_a_name_are_named_by_batch_and_index() -> None:
+    requests = [{"capacity": 8}, {"capacity": 8, "fit": "capacity"}, {"name": "q", "capacity": 1}]
+    formulation = formulate(micro(batches=[{"name": "b", "requests": requests}]))
+    assert formulation.request_names == (("b.0", "b.1", "q"),)
+    assert formulation.terms.fitted[0].name == "b.1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "prefix", "least"),
+    [
+        ({}, 0, 1),
+        ({"history": 90}, 0, 10),
+        ({"min_capacity": 33}, 0, 33),
+        ({"history": 90, "min_capacity": 4}, 0, 10),
+        ({"history": 90}, 21, 31),
+        ({"history": 90, "min_capacity": 33}, 21, 33),
+        ({"history": 100}, 0, 1),
+    ],
+)
+def test_the_lower_bound_of_a_fitted_capacity(
+    fields: dict[str, Any], prefix: int, least: int
+) -> None:
+    request = {"capacity": 100, "fit": "capacity", **fields}
+    batches = [{"name": "b", "shared_prefix": prefix, "requests": [request]}]
+    fitted = terms_of(micro(batches=batches)).fitted[0]
+    assert (fitted.least, fitted.most, fitted.flight) == (least, 100, 100 - fields.get("history", 99))
+
+
+def test_a_fitted_count_is_bounded_by_what_was_asked_or_by_the_quota() -> None:
+    asked = terms_of(micro(**one(8, fit="count", count=6, min_count=2))).fitted[0]
+    assert (asked.is_count, asked.least, asked.most, asked.capacity) == (True, 2, 6, 8)
+    assert terms_of(micro(**one(8, fit="count"))).fitted[0].most is None
+
+
+# --- goals and constraints ----------------------------------------------------------------------
+
+EVERYTHING: dict[str, Any] = {
+    "pools": [{"name": "p", "bytes": 10}, {"name": "q", "bytes": 10}, {"name": "s", "bytes": 10}],
+    "caches": [
+        {"name": "cp", "pool": "p", "kind": "full"},
+        {"name": "cs", "pool": "s", "kind": "state"},
+        {"name": "cq", "pool": "q", "kind": "full"},
+    ],
+    "batches": [
+        {
+            "name": "b",
+            "requests": [
+                {"name": "n", "capacity": 4, "fit": "count", "count": 2},
+                {"name": "c", "capacity": 40, "fit": "capacity"},
+            ],
+        },
+        {"name": "late", "requests": [{"name": "d", "capacity": 40, "fit": "capacity"}]},
+    ],
+    "choices": [{"name": "w", "options": [{"name": "x"}, {"name": "y"}]}],
+    "prefill": {"requested": 8},
+    "experts": {"slot_bytes": 10, "max_slots": 3},
+}
+DEFAULT = ["count:n", "capacity:c", "capacity:d", "choice:w", "prefill", "experts"]
+
+
+def labels(**sections: Any) -> list[str]:
+    return [goal.label for goal in terms_of(micro(1000, **{**EVERYTHING, **sections})).goals]
+
+
+def test_default_goals_then_fill_follow_in_their_order() -> None:
+    assert labels() == [*DEFAULT, "blocks:p", "blocks:q"]
+    assert terms_of(micro(1000, **EVERYTHING)).fill_from == len(DEFAULT)
+
+
+def test_goals_of_the_user_come_first_and_are_not_repeated() -> None:
+    first = ["experts", "capacity:d", "blocks:q"]
+    rest = [label for label in DEFAULT if label not in first]
+    assert labels(goals=first) == [*first, *rest, "blocks:p"]
+
+
+def test_members_of_a_weighted_goal_follow_as_default_goals() -> None:
+    weighted = {"maximize": {"prefill": 1, "experts": 3}}
+    assert labels(goals=[weighted]) == ["1 prefill + 3 experts", *DEFAULT, "blocks:p", "blocks:q"]
+
+
+@pytest.mark.parametrize(
+    ("fill", "last"),
+    [
+        ("none", []),
+        ({"pools": ["q", "s"]}, ["blocks:q", "blocks:s"]),
+        ({"batch": "late"}, ["copies:late", "blocks:p", "blocks:q"]),
+        ({"shares": {"p": "1/2"}}, []),
+    ],
+)
+def test_goals_of_fill(fill: Any, last: list[str]) -> None:
+    assert labels(fill=fill) == [*DEFAULT, *last]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        (
+            {"terms": {"blocks:p": 4, "blocks:q": -5}, "min": 0, "max": 4},
+            LinearTerms(((4, Variable("blocks", 0), -1), (-5, Variable("blocks", 1), -1)), 0, 4),
+        ),
+        (
+            {"terms": {"prefill": "1/2", "experts": "-3/4"}, "min": "1/3", "max": "5/3"},
+            LinearTerms(((2, Variable("prefill"), -1), (-3, Variable("experts"), -1)), 2, 6),
+        ),
+        (
+            {"terms": {"prefill": 1}, "min": "-1/2", "max": "-1/2"},
+            LinearTerms(((1, Variable("prefill"), -1),), 0, -1),
+        ),
+        (
+            {"terms": {"choice:w=y": 2, "copies:late": 1}, "min": 1},
+            LinearTerms(((2, Variable("choice", 0), 1), (1, Variable("copies", 1), -1)), 1, None),
+        ),
+    ],
+)
+def test_a_constraint_in_whole_numbers(constraint: Any, expected: LinearTerms) -> None:
+    """Coefficients are scaled; a bound that is not whole is rounded to the inside."""
+    terms = terms_of(micro(1000, **EVERYTHING, constraints=[constraint]))
+    assert terms.constraints == (expected,)
+
+
+def test_shares_stay_exact() -> None:
+    terms = terms_of(micro(1000, **EVERYTHING, fill={"shares": {"q": 0.8, "p": "1/9"}}))
+    assert terms.fill_shares == ((1, Fraction(4, 5)), (0, Fraction(1, 9)))
+
+
+# --- experts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"slot_bytes": 7}, (0, None, ((1, 7),), 1, 0, 0, 1)),
+        ({"slot_bytes": 7, "max_slots": 9, "granule": 5}, (0, 9, ((1, 7),), 5, 0, 0, 1)),
+        ({"slot_bytes": [[8, 20], [120, 10]]}, (0, 128, ((8, 20), (120, 10)), 1, 0, 0, 1)),
+        (
+            {"slot_bytes": 7, "min_slots": 2, "lend": {"keep": 3, "fraction": 0.9}},
+            (2, None, ((1, 7),), 1, 3, 9, 10),
+        ),
+    ],
+)
+def test_experts_as_terms(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    assert terms_of(micro(experts=fields)).experts == ExpertTerms(*expected)
+
+
+# --- what only shows in the whole ---------------------------------------------------------------
+
+
+def fault(**sections: Any) -> str:
+    with pytest.raises(InvalidProblem) as caught:
+        formulate(micro(**sections))
+    return str(caught.value)
+
+
+def test_an_open_count_of_requests_that_take_no_block_is_refused() -> None:
+    assert fault(**one(0, fit="count")) == (
+        "batches[0].requests[0].count: expected a count, since the request takes no block, got none"
+    )
+    assert terms_of(micro(**one(0, fit="count"), **cache(kind="state"))).fitted[0].most is None
+
+
+def test_copies_of_a_batch_that_takes_no_block_are_refused() -> None:
+    text = "batches[0]: expected a batch that takes blocks, for its copies, got 'b'"
+    assert fault(**one(0), fill={"batch": "b"}) == text
+    assert fault(**one(0), goals=["copies:b"]) == text
+    assert fault(**one(0), constraints=[{"terms": {"copies:b": 1}, "min": 0}]) == text
+
+
+def test_too_many_combinations_of_options_are_refused() -> None:
+    options = [{"name": f"o{index}"} for index in range(17)]
+    choices = [{"name": f"w{index}", "options": options} for index in range(3)]
+    assert fault(choices=choices) == (
+        "choices: expected at most 4096 combinations of options, got 4913"
+    )

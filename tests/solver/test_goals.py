@@ -1,0 +1,290 @@
+"""Ordered and weighted goals: what is won, what is held, and who decides a tie."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from kvplan.models import Problem
+from kvplan.models.goals import curve_value
+from kvplan.solver import plan
+from support.engines import agreed, values_of
+from support.micro import micro, one, pool
+
+CHUNKS = range(4, 41, 4)
+SLOTS = range(9)
+PREFILL = {
+    "requested": 40,
+    "min": 4,
+    "step": 4,
+    "staging": [{"name": "s", "per_token": 1}],
+}
+
+
+def traded(*goals: Any, quota: int = 100, **sections: Any) -> Problem:
+    """Tokens of the chunk take a byte each, up to eight slots take 10."""
+    experts = {"slot_bytes": 10, "max_slots": 8}
+    return micro(
+        quota, prefill=PREFILL, experts=experts, goals=[*goals], fill="none", **sections
+    )
+
+
+def reached(problem: Problem) -> tuple[int | None, int | None]:
+    answer = agreed(problem)
+    return answer.prefill_chunk, answer.expert_slots
+
+
+# --- ordered ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("goals", "expected"),
+    [
+        ((), (40, 6)),  # by default the chunk goes before the slots
+        (("prefill",), (40, 6)),
+        (("experts",), (20, 8)),
+        (("experts", "prefill"), (20, 8)),
+    ],
+)
+def test_an_earlier_goal_gives_nothing_back(goals: Any, expected: tuple[int, int]) -> None:
+    assert reached(traded(*goals)) == expected
+
+
+def test_blocks_before_a_capacity_leave_it_at_its_lower_bound() -> None:
+    fitted = one(40, fit="capacity", min_capacity=8)
+    pools = [{"name": "p", "bytes": 10}, {"name": "q", "bytes": 10}]
+    greedy = agreed(micro(pools=pools, goals=["blocks:q"], **fitted))
+    assert (greedy.blocks, greedy.requests[0].capacity) == ({"p": 2, "q": 8}, 8)
+    modest = agreed(micro(pools=pools, **fitted))
+    assert (modest.blocks, modest.requests[0].capacity) == ({"p": 10, "q": 0}, 40)
+
+
+def test_fitted_requests_follow_in_the_order_written() -> None:
+    requests = [
+        {"name": "n", "capacity": 4, "fit": "count", "count": 4},
+        {"name": "c", "capacity": 40, "fit": "capacity"},
+    ]
+    first = {"batches": [{"name": "b", "requests": requests}]}
+    assert [(r.capacity, r.count) for r in agreed(micro(**first)).requests] == [(4, 4), (24, 1)]
+    turned = {"batches": [{"name": "b", "requests": requests[::-1]}]}
+    assert [(r.capacity, r.count) for r in agreed(micro(80, **turned)).requests] == [
+        (28, 1),
+        (4, 1),
+    ]
+
+
+def test_the_better_option_is_a_goal_before_chunk_and_slots() -> None:
+    options = [{"name": "dense", "bytes": 30}, {"name": "tiled", "bytes": 5}]
+    choices = [{"name": "scratch", "options": options}]
+    answer = agreed(traded(choices=choices))
+    assert (answer.choices, answer.prefill_chunk, answer.expert_slots) == (
+        {"scratch": "dense"},
+        40,
+        3,
+    )
+    answer = agreed(traded("prefill", "experts", choices=choices))
+    assert (answer.choices, answer.prefill_chunk, answer.expert_slots) == (
+        {"scratch": "tiled"},
+        40,
+        5,
+    )
+    assert values_of(answer)["choice:scratch"] == -1
+
+
+def test_the_earlier_choice_gets_its_better_option() -> None:
+    options = [{"name": "best", "bytes": 60}, {"name": "good", "bytes": 40}, {"name": "poor"}]
+    choices = [{"name": name, "options": options} for name in ("a", "b")]
+    assert agreed(micro(choices=choices)).choices == {"a": "best", "b": "good"}
+    assert agreed(micro(choices=choices, goals=["choice:b"])).choices == {"a": "good", "b": "best"}
+    assert agreed(micro(90, choices=choices)).choices == {"a": "best", "b": "poor"}
+
+
+# --- weighted -----------------------------------------------------------------------------------
+
+
+def best_sums(
+    weights: tuple[Any, Any], curve: list[list[int]] | None = None
+) -> tuple[Fraction, list[tuple[int, int]]]:
+    """The best weighted sum over everything that fits in 100 B, and where it is reached."""
+    points = None if curve is None else tuple((Fraction(x), Fraction(y)) for x, y in curve)
+    sums = {
+        (chunk, slots): Fraction(weights[0]) * (curve_value(points, chunk) if points else chunk)
+        + Fraction(weights[1]) * slots
+        for chunk in CHUNKS
+        for slots in SLOTS
+        if chunk + 10 * slots <= 100
+    }
+    best = max(sums.values())
+    return best, [place for place, value in sums.items() if value == best]
+
+
+CURVE = [[8, 0], [16, 80], [40, 92]]
+DIPPED = [[8, 90], [20, 10], [32, 100]]
+
+
+@pytest.mark.parametrize("weights", [(1, 3), (1, 11), ("1/2", "7/2"), (-1, 3), (1, -3), (0, 3)])
+@pytest.mark.parametrize("curve", [None, CURVE, DIPPED])
+def test_a_weighted_goal_is_the_best_sum(weights: tuple[Any, Any], curve: Any) -> None:
+    goal: dict[str, Any] = {"maximize": dict(zip(("prefill", "experts"), weights, strict=True))}
+    if curve is not None:
+        goal["curves"] = {"prefill": curve}
+    best, places = best_sums(weights, curve)
+    answer = agreed(traded(goal))
+    assert (answer.prefill_chunk, answer.expert_slots) == max(places)
+    assert answer.proof.bound[0].value == answer.proof.bound[0].bound == best
+
+
+def test_weights_and_curves_move_the_best_sum() -> None:
+    """By hand: 40 + 18, 20 + 88; on the curve 92 + 6 x 3, and 82 + 8 x 8 (slot by slot)."""
+    found = [best_sums((1, 3)), best_sums((1, 11)), best_sums((1, 3), CURVE)]
+    found.append(best_sums((1, 8), CURVE))
+    assert found == [
+        (58, [(40, 6)]),
+        (108, [(20, 8)]),
+        (110, [(40, 6)]),
+        (146, [(20, 8)]),
+    ]
+
+
+def test_a_weighted_goal_holds_its_value_and_the_next_goal_decides_the_tie() -> None:
+    """Ten tokens of the chunk and one slot are worth the same: (40, 6) or (20, 8)."""
+    even = {"maximize": {"prefill": 1, "experts": 10}}
+    assert best_sums((1, 10)) == (100, [(20, 8), (40, 6)])
+    assert reached(traded(even)) == (40, 6)
+    assert reached(traded(even, "experts")) == (20, 8)
+
+
+def wide(goal: Any, *later: str, quota: int = 100) -> Problem:
+    """A count of requests of 10 B against slots of 7 B: two variables with many values."""
+    experts = {"slot_bytes": 7, "max_slots": 12}
+    requests = one(4, fit="count", count=9)
+    return micro(quota, experts=experts, goals=[goal, *later], fill="none", **requests)
+
+
+def counted(problem: Problem) -> tuple[int, int | None]:
+    answer = agreed(problem)
+    return answer.requests[0].count, answer.expert_slots
+
+
+STEEP = [[2, 0], [4, 9], [7, 10]]
+HOLLOW = [[1, 9], [4, 0], [8, 20]]
+
+
+@pytest.mark.parametrize("weights", [(10, 7), (11, 7), (10, 8), (3, 2), ("1/2", "1/3"), (1, 0)])
+@pytest.mark.parametrize("curves", [{}, {"count:q": STEEP}, {"experts": HOLLOW}])
+def test_two_wide_variables_against_every_pair(
+    weights: tuple[Any, Any], curves: dict[str, Any]
+) -> None:
+    first, second = map(Fraction, weights)
+
+    def worth(name: str, at: int) -> Fraction:
+        points = tuple((Fraction(x), Fraction(y)) for x, y in curves.get(name, ()))
+        return curve_value(points, at) if points else Fraction(at)
+
+    sums = {
+        (count, slots): first * worth("count:q", count) + second * worth("experts", slots)
+        for count in range(1, 10)
+        for slots in range(13)
+        if 10 * count + 7 * slots <= 100
+    }
+    best = max(sums.values())
+    places = [place for place, value in sums.items() if value == best]
+    goal: dict[str, Any] = {"maximize": {"count:q": weights[0], "experts": weights[1]}}
+    if curves:
+        goal["curves"] = curves
+    assert counted(wide(goal)) == max(places)
+    assert counted(wide(goal, "experts")) == max(places, key=lambda place: place[::-1])
+    assert plan(wide(goal)).proof.bound[0].value == best
+
+
+def test_a_search_without_a_proof_says_so_and_bounds_what_it_found() -> None:
+    goal = {"maximize": {"count:q": 10, "experts": 7}}
+    searched = plan(wide(goal), engine="bisect")
+    assert searched.status == searched.proof.status == "feasible"
+    assert searched.proof.certificate == "search"
+    first, *rest = searched.proof.bound
+    assert first.bound is not None
+    assert first.value <= plan(wide(goal)).proof.bound[0].value <= first.bound
+    assert all(later.bound is None for later in rest)
+
+
+def test_blocks_can_be_weighed_too() -> None:
+    pools = [{"name": "p", "bytes": 7}, {"name": "q", "bytes": 11}]
+    goal = {"maximize": {"blocks:p": 7, "blocks:q": 12}}
+    sums = {
+        7 * p + 12 * q: (p, q) for p in range(15) for q in range(10) if 7 * p + 11 * q <= 100
+    }
+    answer = agreed(micro(pools=pools, goals=[goal], fill="none"))
+    assert values_of(answer)["7 blocks:p + 12 blocks:q"] == max(sums)
+    assert tuple(answer.blocks.values()) == sums[max(sums)]
+
+
+def test_a_goal_of_usable_blocks_leaves_out_the_reserved_ones() -> None:
+    answer = agreed(micro(goals=["blocks:p"], **pool(reserved_blocks=3)))
+    assert (answer.blocks, values_of(answer)) == ({"p": 10}, {"blocks:p": 7})
+
+
+# --- linear constraints -------------------------------------------------------------------------
+
+
+def test_a_ratio_of_pools_is_kept() -> None:
+    """blocks:full : blocks:swa = 5 : 4, as an engine with a fixed ratio would have it."""
+    pools = [{"name": "p", "bytes": 3}, {"name": "q", "bytes": 5}]
+    ratio = {"terms": {"blocks:p": 4, "blocks:q": -5}, "min": 0, "max": 4}
+    answer = agreed(micro(pools=pools, constraints=[ratio], goals=["blocks:q"]))
+    fitting = [
+        (q, p)
+        for p in range(34)
+        for q in range(21)
+        if 3 * p + 5 * q <= 100 and 0 <= 4 * p - 5 * q <= 4
+    ]
+    assert (answer.blocks["q"], answer.blocks["p"]) == max(fitting)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ({"terms": {"prefill": 1}, "max": 27}, (24, 7)),
+        ({"terms": {"prefill": 1, "experts": -4}, "max": 0}, (28, 7)),
+        ({"terms": {"experts": 1}, "min": 7}, (28, 7)),
+        ({"terms": {"prefill": "1/2", "experts": "1/3"}, "max": 9}, (16, 3)),
+        ({"terms": {"experts": 2}, "min": 5, "max": 5}, None),
+    ],
+)
+def test_chunk_and_slots_under_a_constraint(constraint: Any, expected: Any) -> None:
+    problem = traded(constraints=[constraint])
+    if expected is None:
+        with pytest.raises(Exception, match="the linear constraints cannot hold together"):
+            plan(problem)
+        return
+    assert reached(problem) == expected
+
+
+def test_a_constraint_on_a_capacity_stops_it_between_two_blocks() -> None:
+    """The last token that is allowed is no block boundary, whatever the window."""
+    windows = [
+        {"name": "w", "kind": "window", "keep": "live", "window": 6, "tokens_per_block": 3}
+    ]
+    for most in range(4, 15):
+        limit = [{"terms": {"capacity:q": 1}, "max": most}]
+        problem = micro(caches=windows, constraints=limit, **one(15, fit="capacity"))
+        assert agreed(problem).requests[0].capacity == most
+
+
+def test_slots_that_a_constraint_asks_for_stay_within_max_slots() -> None:
+    experts = {"slot_bytes": 1, "max_slots": 3}
+    tied = [{"terms": {"experts": 1, "blocks:p": -1}, "min": -5}]
+    answer = agreed(micro(1000, experts=experts, constraints=tied, goals=["blocks:p"]))
+    assert (answer.expert_slots, answer.blocks) == (3, {"p": 8})
+
+
+def test_an_option_counts_one_in_a_constraint() -> None:
+    options = [{"name": "x"}, {"name": "y"}]
+    choices = [{"name": "w", "options": options}]
+    only_y = [{"terms": {"choice:w=y": 1}, "min": 1}]
+    assert agreed(micro(choices=choices, constraints=only_y)).choices == {"w": "y"}
+    either = [{"terms": {"choice:w=x": 7, "prefill": 1}, "max": 40}]
+    answer = agreed(traded(choices=choices, constraints=either))
+    assert (answer.choices, answer.prefill_chunk) == ({"w": "x"}, 32)

@@ -1,0 +1,56 @@
+"""Plans that every engine agrees on and the oracle accepts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from kvplan.models import EngineError, Infeasible, Plan, Problem
+from kvplan.solver import oracle, plan
+
+Engine = Literal["auto", "cp-sat", "bisect"]
+ENGINES: tuple[Engine, ...] = ("auto", "cp-sat", "bisect")
+
+
+def agreed(problem: Problem) -> Plan:
+    """The plan of engine auto; CP-SAT's is the same, and the search's where it is a proof."""
+    answer = plan(problem)
+    assert answer.status == "optimal"
+    assert list(oracle.check(problem, answer)) == []
+    assert plan(problem, engine="cp-sat").digest == answer.digest
+    try:
+        searched = plan(problem, engine="bisect")
+    except EngineError:
+        assert problem.constraints  # it may find no point that obeys them
+    else:
+        assert searched.status == "feasible" or searched.digest == answer.digest
+    return answer
+
+
+def refused(problem: Problem) -> Infeasible:
+    """The refusal that every engine gives."""
+    texts = set()
+    for engine in ENGINES:
+        with pytest.raises((Infeasible, EngineError)) as caught:
+            plan(problem, engine=engine)
+        if isinstance(caught.value, Infeasible):
+            texts.add(str(caught.value))
+        else:
+            assert engine == "bisect"
+            assert problem.constraints
+    assert len(texts) == 1
+    with pytest.raises(Infeasible) as refusal:
+        plan(problem)
+    return refusal.value
+
+
+def changed(problem: Problem, **sections: Any) -> Problem:
+    """The same problem with some sections replaced."""
+    data = problem.model_dump(mode="json", exclude_unset=True)
+    return Problem.model_validate({**data, **sections})
+
+
+def values_of(answer: Plan) -> dict[str, Any]:
+    """Goal values by label."""
+    return {goal.goal: goal.value for goal in answer.proof.bound}
