@@ -22,14 +22,27 @@ def most_blocks(room: int, buffers: Buffers) -> int:
     if len(buffers) == 1:
         size, granule = buffers[0]
         return room // granule * granule // size
-    low, high = 0, room // sum(size for size, _ in buffers) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
+    block = sum(size for size, _ in buffers)
+    # Rounding takes less than one granule a buffer, so the answer lies in between.
+    low = max(0, (room - sum(granule - 1 for _, granule in buffers)) // block)
+    high = room // block
+    while low < high:
+        middle = (low + high + 1) // 2
         if pool_bytes(middle, buffers) <= room:
             low = middle
         else:
-            high = middle
+            high = middle - 1
     return low
+
+
+def more_blocks(held: int, rest: int, buffers: Buffers) -> int:
+    """Largest n >= held with pool_bytes(n) <= pool_bytes(held) + rest.
+
+    What the pages hold already is free; a further page takes at least the smallest granule.
+    """
+    if rest < min([granule for _, granule in buffers]):
+        return min([-(-held * size // granule) * granule // size for size, granule in buffers])
+    return most_blocks(pool_bytes(held, buffers) + rest, buffers)
 
 
 def slot_bytes(slots: int, sizes: tuple[tuple[int, int], ...]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.kernels.bytes import most_blocks
 from kvplan.kernels.need import ceil_div, stale_end
 from kvplan.kernels.terms import FULL, LIVE, PEAK, CacheRule
 
@@ -101,12 +102,55 @@ class Ladder:
 
     def climb(self, steps: int) -> int | None:
         """Largest k in [0, steps] that fits, or None; needs never fall along a class."""
-        low, below = 0, self.excess(0)
-        if below > 0:
-            return None
-        high, above = steps, self.excess(steps)
+        above = self.excess(steps)
         if above <= 0:
             return steps
+        low, high = 0, steps
+        guess = self._guess(steps)
+        below = self.excess(guess)
+        if below <= 0:
+            low = guess
+            next_above = self.excess(guess + 1)
+            if next_above > 0:
+                return guess
+            low, below = guess + 1, next_above
+        else:
+            high, above, below = guess, below, self.excess(0)
+            if below > 0:
+                return None
+        return self._between(low, below, high, above)
+
+    def _guess(self, steps: int) -> int:
+        """The last rung if every pool but one stayed as at the top: exact once windows are full."""
+        usable = [self._blocks(step, steps) for step in self.steps]
+        guess = steps - 1
+        for number, step in enumerate(self.steps):
+            slope = sum(rise.times * rise.step for rise in step.rises if rise.cap == UNBOUNDED)
+            if slope:
+                held = min(step.most, self._held_beside(number, usable))
+                flat = step.raw + sum(
+                    rise.times * (rise.start if rise.cap == UNBOUNDED else rise.cap)
+                    for rise in step.rises
+                )
+                raw = held // step.multiple * step.multiple * step.use_num // step.use_den
+                guess = min(guess, (raw - flat) // slope)
+        return max(0, guess)
+
+    def _held_beside(self, number: int, usable: list[int]) -> int:
+        """Usable blocks of one pool that fit beside the others' in every row."""
+        held = UNBOUNDED
+        for room, buffers in self.rooms:
+            mine = [entry for entry in buffers if entry[0] == number]
+            for index, reserved, size, granule in buffers:
+                if index != number:
+                    room -= -(-(usable[index] + reserved) * size // granule) * granule
+            if mine:
+                pages = tuple((size, granule) for _, _, size, granule in mine)
+                held = min(held, most_blocks(room, pages) - mine[0][1])
+        return held
+
+    def _between(self, low: int, below: int, high: int, above: int) -> int:
+        """Interpolate between a rung that fits and one that does not."""
         interpolate = True
         while high - low > 1:
             width = high - low
@@ -120,3 +164,12 @@ class Ladder:
             # Granules make steps that a line does not see: halve after a poor guess.
             interpolate = 4 * (high - low) <= width or not interpolate
         return low
+
+    @staticmethod
+    def _blocks(step: Step, k: int) -> int:
+        """Usable blocks of a pool at rung k."""
+        raw = step.raw
+        for times, start, slope, cap in step.rises:
+            raw += times * min(start + k * slope, cap)
+        need = max(step.least, -(-raw * step.use_den // step.use_num))
+        return -(-need // step.multiple) * step.multiple

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_bytes
+from kvplan.kernels.bytes import expert_bytes, least_kept, more_blocks, pool_bytes
 from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
 from kvplan.kernels.climb import climb, is_ladder
 from kvplan.kernels.demand import Demand
@@ -282,20 +282,22 @@ class Nested:
         for pool in pools:
             terms = self.terms.pools[pool]
             held = usable[pool] + terms.reserved
-            mine = [pool_bytes(held, row.pools[pool]) for row in rows]
             limits = [
-                most_blocks(rest + taken, row.pools[pool]) - terms.reserved
-                for row, rest, taken in zip(rows, rests, mine, strict=True)
+                more_blocks(held, rest, row.pools[pool]) - terms.reserved
+                for row, rest in zip(rows, rests, strict=True)
                 if row.pools[pool]
             ]
             if terms.most is not None:
                 limits.append(terms.most)
-            usable[pool] = min(limits) // terms.multiple * terms.multiple
-            held = usable[pool] + terms.reserved
-            rests = [
-                rest + taken - pool_bytes(held, row.pools[pool])
-                for row, rest, taken in zip(rows, rests, mine, strict=True)
-            ]
+            top = min(limits) // terms.multiple * terms.multiple
+            if top > usable[pool]:
+                usable[pool] = top
+                rests = [
+                    rest
+                    + pool_bytes(held, row.pools[pool])
+                    - pool_bytes(top + terms.reserved, row.pools[pool])
+                    for row, rest in zip(rows, rests, strict=True)
+                ]
         return corner._replace(usable=tuple(usable))
 
     def largest_blocks(self, world: World, pool: int) -> int | None:

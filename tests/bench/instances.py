@@ -10,6 +10,7 @@ from kvplan.solver import plan
 
 CASES = Path(__file__).parent.parent / "cases"
 WINDOWS = (None, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+GRANULE = 2 * 2**20
 FRACTIONS = ("0.3", "0.45", "0.6", "0.8", "1")
 
 
@@ -41,15 +42,17 @@ def at_fractions() -> dict[str, Problem]:
     return found
 
 
+def slot_bytes(index: int) -> tuple[int, int]:
+    """Bytes of the two buffers of a life cycle's slot."""
+    return 65536 * (index + 1), 4096 * (index + 1)
+
+
 def nine_caches(requests: int, quota: str) -> Problem:
     """Nine life cycles of TensorRT-LLM V2, all requests distinct, one of them fitted."""
     pools, caches = [], []
     for index, window in enumerate(WINDOWS):
         name = "full" if window is None else f"swa{window}"
-        buffers = [
-            {"bytes": 65536 * (index + 1), "granule": "2MiB"},
-            {"bytes": 4096 * (index + 1), "granule": "2MiB"},
-        ]
+        buffers = [{"bytes": size, "granule": GRANULE} for size in slot_bytes(index)]
         pools.append({"name": name, "buffers": buffers})
         cache: dict[str, Any] = {"name": name, "pool": name, "kind": "full"}
         if window is not None:
@@ -66,7 +69,10 @@ def nine_caches(requests: int, quota: str) -> Problem:
             "resume_utilization": "0.97",
             "pools": pools,
             "caches": caches,
-            "batches": [{"name": "all", "requests": rows}],
+            "batches": [
+                {"name": "all", "requests": rows},
+                {"name": "one", "requests": [{"name": "one", "capacity": 1024}]},
+            ],
         }
     )
 

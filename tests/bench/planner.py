@@ -1,0 +1,82 @@
+"""plan() beside a lean plain-Python planner on TensorRT-LLM's workload; JSON on standard output.
+
+    python tests/bench/planner.py [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kvplan.models import Problem
+from kvplan.solver import Planner, plan
+
+sys.path.insert(0, str(Path(__file__).parent))
+from instances import GRANULE, WINDOWS, nine_caches, slot_bytes  # noqa: E402
+from reference import LifeCycle, Reference, Request  # noqa: E402
+from timing import interleaved  # noqa: E402
+
+ASKED = 2**20
+FITS = 600_000  # tokens; the quota is what they take
+EVALUATIONS = {1: 19, 32: 81, 256: 529, 1024: 2065}
+
+
+def quota_for(requests: int) -> int:
+    """Bytes that a plan for about 600,000 tokens takes, nothing filled."""
+    data = nine_caches(requests, "2TB").model_dump(mode="json", exclude_unset=True)
+    long = data["batches"][0]["requests"][0]
+    long.update(capacity=FITS, fit="none")
+    return plan(Problem.model_validate(data | {"fill": "none"})).ranks[0].used
+
+
+def reference_job(requests: int, quota: int) -> tuple[Reference, Any]:
+    """The lean planner and its call."""
+    cycles = [LifeCycle(w or 0, slot_bytes(i)) for i, w in enumerate(WINDOWS)]
+    lean = Reference(cycles, 32, (97, 100), GRANULE)
+    peers: list[Request] = [(8 + 3 * k, 3 * k) for k in range(1, requests)]
+    return lean, partial(lean.fit, (ASKED, ASKED - 1), peers, [(1024, 1023)], quota)
+
+
+def measure(requests: int, rounds: int) -> dict[str, Any]:
+    """Medians of the three, interleaved, and what each found."""
+    quota = quota_for(requests)
+    problem = nine_caches(requests, str(quota))
+    planner = Planner(problem)
+    lean, job = reference_job(requests, quota)
+    block_aligned = job()
+    assert lean.evaluations == EVALUATIONS[requests]
+    exact = plan(problem).requests[0].capacity
+    assert planner.plan(quota=quota).requests[0].capacity == exact >= block_aligned
+    times = interleaved(
+        {
+            "reference": job,
+            "plan": partial(plan, problem),
+            "planner": partial(planner.plan, quota=quota),
+        },
+        rounds,
+        warm=3,
+    )
+    return {
+        **{f"{name}_ms": round(value, 4) for name, value in times.items()},
+        "plan_faster_by": round(times["reference"] / times["plan"], 1),
+        "planner_faster_by": round(times["reference"] / times["planner"], 1),
+        "block_aligned_tokens": block_aligned,
+        "proven_tokens": exact,
+    }
+
+
+def main() -> None:
+    """Measure every batch size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=31)
+    rounds = parser.parse_args().rounds
+    json.dump({str(n): measure(n, rounds) for n in EVALUATIONS}, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
