@@ -8,6 +8,7 @@ demand fits in every row; goals raise one bound after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import product
 from typing import NamedTuple
 
@@ -73,6 +74,15 @@ class Nested:
             None if fitted.is_count else CapacityGrid(terms, index)
             for index, fitted in enumerate(terms.fitted)
         ]
+
+    def rebased(self, terms: Terms) -> Nested:
+        """The same search for terms that differ in the rooms of their rows alone."""
+        twin = copy(self)
+        twin.terms = terms
+        twin._rows = [
+            (row, is_plain) for row, (_, is_plain) in zip(terms.rows, self._rows, strict=True)
+        ]
+        return twin
 
     def worlds(self) -> list[World]:
         """One undecided world for each combination of options."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kvplan.solver.digest import digest_of
     from kvplan.solver.engine import plan, solve_confirmed
+    from kvplan.solver.planner import Planner
 
-__all__ = ["digest_of", "plan", "solve_confirmed"]
+__all__ = ["Planner", "digest_of", "plan", "solve_confirmed"]
+_HOMES = {"Planner": "planner", "digest_of": "digest"}
 
 
 def __getattr__(name: str) -> Any:
@@ -17,5 +19,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = "kvplan.solver.digest" if name == "digest_of" else "kvplan.solver.engine"
-    return getattr(import_module(home), name)
+    return getattr(import_module(f"kvplan.solver.{_HOMES.get(name, 'engine')}"), name)

@@ -155,8 +155,13 @@ def merge_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Rows with equal left sides merged to the smallest room, so the tightest rank rules."""
     tightest: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        key = (row.pools, row.layers, row.lent, row.staging, row.options)
+        key = merge_key(row)
         known = tightest.get(key)
         if known is None or row.room < known.room:
             tightest[key] = row
     return tuple(tightest.values())
+
+
+def merge_key(row: Row) -> tuple[object, ...]:
+    """What a row's left side consists of."""
+    return row.pools, row.layers, row.lent, row.staging, row.options

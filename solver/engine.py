@@ -14,6 +14,8 @@ from kvplan.solver.assemble import Credit, Engine, assemble, infeasible
 from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.resize import Quota, held_figures, held_problem
 
+ENGINES = get_args(Engine)
+
 
 def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = None) -> Plan:
     """Solve a problem.
@@ -32,27 +34,48 @@ def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = 
     InvalidProblem : the problem, or an argument, makes no sense.
     EngineError : kvplan failed; never a wrong plan.
     """
-    return _planned(problem, None, engine, deadline)
+    _check_arguments(engine, deadline)
+    formulation = formulate(problem)
+    return plan_formulation(formulation, engine=engine, deadline=deadline)
 
 
-def _planned(problem: Problem, held: Held | None, engine: Engine, deadline: float | None) -> Plan:
-    """A plan that can be resized: it remembers its problem and what a resize holds."""
-    answer = solve_formulation(formulate(problem, held), engine=engine, deadline=deadline)
+def plan_formulation(
+    formulation: Formulation,
+    nested: Nested | None = None,
+    *,
+    engine: Engine = "auto",
+    deadline: float | None = None,
+    held: Held | None = None,
+) -> Plan:
+    """A plan that can be resized: it remembers its problem and what a resize holds.
+
+    Parameters
+    ----------
+    nested : the search, where it is compiled already.
+    held : granules and floors of an earlier plan.
+    """
+    _check_arguments(engine, deadline)
+    answer = solve_formulation(formulation, nested, engine=engine, deadline=deadline)
+    problem = formulation.problem
 
     def resize(plan: Plan, quota: Quota) -> Plan:
         figures = held_figures(problem, plan, held)
-        return _planned(held_problem(problem, plan, quota), figures, engine, deadline)
+        again = formulate(held_problem(problem, plan, quota), figures)
+        return plan_formulation(again, engine=engine, deadline=deadline, held=figures)
 
     answer._resize = resize
     return answer
 
 
 def solve_formulation(
-    formulation: Formulation, *, engine: Engine = "auto", deadline: float | None = None
+    formulation: Formulation,
+    nested: Nested | None = None,
+    *,
+    engine: Engine = "auto",
+    deadline: float | None = None,
 ) -> Plan:
-    """`plan` on a formulation that is built already."""
-    _check_arguments(engine, deadline)
-    nested = Nested(formulation.terms)
+    """`plan` on a formulation that is built already; arguments are not checked."""
+    nested = Nested(formulation.terms) if nested is None else nested
     bracket = search(nested)
     if bracket is None:
         if engine == "cp-sat":
@@ -74,8 +97,9 @@ def solve_confirmed(
     ------
     Disagreement : two proven plans differ; the message prints both.
     """
+    _check_arguments(engine, deadline)
     formulation = formulate(problem)
-    answer = solve_formulation(formulation, engine=engine, deadline=deadline)
+    answer = plan_formulation(formulation, engine=engine, deadline=deadline)
     if engine != "cp-sat" or answer.status != "optimal":
         return answer
     nested = Nested(formulation.terms)
@@ -97,8 +121,8 @@ def _decisions(plan: Plan) -> str:
 
 
 def _check_arguments(engine: str, deadline: float | None) -> None:
-    if engine not in get_args(Engine):
-        raise InvalidProblem.at("engine", f"one of {', '.join(get_args(Engine))}", repr(engine))
+    if engine not in ENGINES:
+        raise InvalidProblem.at("engine", f"one of {', '.join(ENGINES)}", repr(engine))
     if deadline is not None and not (deadline >= 0 and math.isfinite(deadline)):
         raise InvalidProblem.at("deadline", "seconds of at least 0", repr(deadline))
 

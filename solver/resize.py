@@ -18,7 +18,7 @@ def held_problem(problem: Problem, plan: Plan, quota: Quota) -> Problem:
     """The problem with new quotas, and with capacities and counts as the plan decided."""
     return problem.model_copy(
         update={
-            "ranks": tuple(_with_quota(rank, quota) for rank in _known(problem, quota)),
+            "ranks": _with_quotas(problem, quota),
             "batches": tuple(_decided(batch, plan) for batch in problem.batches),
             "goals": tuple(
                 goal
@@ -38,25 +38,38 @@ def held_figures(problem: Problem, plan: Plan, earlier: Held | None) -> Held:
     )
 
 
-def _known(problem: Problem, quota: Quota) -> tuple[Rank, ...]:
-    if isinstance(quota, Mapping):
-        names = [rank.name for rank in problem.ranks]
-        for name in quota:
-            if name not in names:
-                raise InvalidProblem.at("quota", f"one of {', '.join(names)}", repr(name))
-    return problem.ranks
+def read_quotas(problem: Problem, quota: Quota) -> tuple[int, ...]:
+    """Bytes for every rank, in order: one figure for all, or by name (others keep theirs)."""
+    ranks = problem.ranks
+    if not isinstance(quota, Mapping):
+        return (_read(quota, ranks[0].name),) * len(ranks)
+    names = [rank.name for rank in ranks]
+    for name in quota:
+        if name not in names:
+            raise InvalidProblem.at("quota", f"one of {', '.join(names)}", repr(name))
+    return tuple(
+        _read(quota[rank.name], rank.name) if rank.name in quota else rank.quota_bytes
+        for rank in ranks
+    )
 
 
-def _with_quota(rank: Rank, quota: Quota) -> Rank:
-    figure = quota.get(rank.name) if isinstance(quota, Mapping) else quota
-    if figure is None:
-        return rank
+def _read(figure: int | str, name: str) -> int:
     try:
-        count = parse_bytes(figure, round_up=False)
+        return parse_bytes(figure, round_up=False)
     except ValueError as error:
         expected, _, got = str(error).removeprefix("expected ").rpartition(", got ")
-        raise InvalidProblem.at(f"quota of rank {rank.name}", expected, got) from None
-    return Rank(name=rank.name, stage=rank.stage, quota=count)
+        raise InvalidProblem.at(f"quota of rank {name}", expected, got) from None
+
+
+def _with_quotas(problem: Problem, quota: Quota) -> tuple[Rank, ...]:
+    """The ranks with declared quotas; one that the mapping leaves out stays as it is."""
+    quotas = read_quotas(problem, quota)
+    return tuple(
+        rank
+        if isinstance(quota, Mapping) and rank.name not in quota
+        else Rank(name=rank.name, stage=rank.stage, quota=figure)
+        for rank, figure in zip(problem.ranks, quotas, strict=True)
+    )
 
 
 def _decided(batch: Batch, plan: Plan) -> Batch:

@@ -1,6 +1,6 @@
 """plan() beside a lean plain-Python planner on TensorRT-LLM's workload; JSON on standard output.
 
-    python tests/bench/planner.py [--rounds N]
+python tests/bench/planner.py [--rounds N]
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kvplan.models import Problem
 from kvplan.solver import Planner, plan
 
 sys.path.insert(0, str(Path(__file__).parent))
-from instances import GRANULE, WINDOWS, nine_caches, slot_bytes  # noqa: E402
-from reference import LifeCycle, Reference, Request  # noqa: E402
-from timing import interleaved  # noqa: E402
+from instances import GRANULE, WINDOWS, nine_caches, slot_bytes
+from reference import LifeCycle, Reference, Request
+from timing import interleaved
 
 ASKED = 2**20
 FITS = 600_000  # tokens; the quota is what they take

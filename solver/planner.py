@@ -1,0 +1,115 @@
+"""Planner: one problem shape compiled once, planned for again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.kernels.nested import Nested
+from kvplan.kernels.terms import Row
+from kvplan.models import Plan, Problem
+from kvplan.models.ranks import Rank
+from kvplan.solver.assemble import Engine
+from kvplan.solver.budget import auto_granule, merge_key
+from kvplan.solver.engine import plan_formulation
+from kvplan.solver.formulation import Formulation, formulate
+from kvplan.solver.resize import Quota, read_quotas
+
+
+class Planner:
+    """Answers for other quotas without validating or formulating again.
+
+    KV-cache managers size their pools anew after sleep and wake, or when a neighbour takes memory:
+    the layout and the requests stay, the quota moves.
+
+    Parameters
+    ----------
+    problem : the shape; its own quotas are the default.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._formulation = formulate(problem)
+        self._nested = Nested(self._formulation.terms)
+        self._compiled: dict[tuple[int, ...], _Compiled] = {}
+        self._has_auto = any(
+            buffer.granule == "auto" for pool in problem.pools for buffer in pool.layout
+        )
+
+    def plan(
+        self, *, quota: Quota | None = None, engine: Engine = "auto", deadline: float | None = None
+    ) -> Plan:
+        """`kvplan.solver.plan` for the problem with other quotas.
+
+        Parameters
+        ----------
+        quota : bytes for every rank, or by rank name (ranks left out keep theirs); None: as in the
+            problem. A rank with `memory` gets a declared quota instead.
+
+        Raises
+        ------
+        Infeasible, InvalidProblem, EngineError : as `plan` does.
+        """
+        formulation, nested = self._formulation, self._nested
+        if quota is not None:
+            quotas = read_quotas(formulation.problem, quota)
+            formulation, nested = self._for(quotas).at(quotas)
+        return plan_formulation(formulation, nested, engine=engine, deadline=deadline)
+
+    def _for(self, quotas: tuple[int, ...]) -> _Compiled:
+        """The compiled shape; one for each set of "auto" granules, which follow the quotas."""
+        key = tuple(map(auto_granule, quotas)) if self._has_auto else ()
+        if key not in self._compiled:
+            self._compiled[key] = _Compiled(_declared(self._formulation.problem, quotas))
+        return self._compiled[key]
+
+
+class _Compiled:
+    """A formulation whose rows take other quotas."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._formulation = formulate(problem)
+        self._nested = Nested(self._formulation.terms)
+        rows = self._formulation.terms.every_row
+        self._rows = [(row, row.quota - row.room) for row in rows]
+        groups: dict[object, list[int]] = {}
+        for number, row in enumerate(rows):
+            groups.setdefault(merge_key(row), []).append(number)
+        self._groups = list(groups.values())
+
+    def at(self, quotas: tuple[int, ...]) -> tuple[Formulation, Nested]:
+        """The formulation and its search for other quotas; needs stay computed."""
+        rows = [_with_quota(row, fixed, quotas[row.rank]) for row, fixed in self._rows]
+        merged = [
+            rows[group[0]] if len(group) == 1 else min((rows[i] for i in group), key=_room)
+            for group in self._groups
+        ]
+        terms = self._formulation.terms._replace(rows=tuple(merged), every_row=tuple(rows))
+        problem = _declared(self._formulation.problem, quotas)
+        formulation = replace(self._formulation, problem=problem, terms=terms)
+        return formulation, self._nested.rebased(terms)
+
+
+def _room(row: Row) -> int:
+    return row.room
+
+
+def _with_quota(row: Row, fixed: int, quota: int) -> Row:
+    return Row(
+        row.rank,
+        row.phase,
+        quota - fixed,
+        row.pools,
+        row.layers,
+        row.lent,
+        row.staging,
+        row.options,
+        quota,
+    )
+
+
+def _declared(problem: Problem, quotas: tuple[int, ...]) -> Problem:
+    """The problem with declared quotas."""
+    ranks = tuple(
+        Rank.model_construct(name=rank.name, stage=rank.stage, quota=quota, memory=None)
+        for rank, quota in zip(problem.ranks, quotas, strict=True)
+    )
+    return problem.model_copy(update={"ranks": ranks})
