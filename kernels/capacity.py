@@ -16,6 +16,8 @@ from kvplan.kernels.demand import falling_periods, stepping_periods
 from kvplan.kernels.terms import LIVE, Terms
 
 Fits = Callable[[int], bool]
+MANY_CLASSES = 16
+MOST_POINTS = 20_000
 
 
 def bisect_largest(fits: Fits, low: int, high: int) -> int:
@@ -61,11 +63,33 @@ class CapacityGrid:
             points.update(range(low + 1 + (offset - low - 1) % t, end + 1, t))
         return tuple(sorted(points))
 
-    def largest(self, fits: Fits, low: int, high: int) -> int | None:
-        """Largest C in [low, high] that fits, or None."""
+    def largest(
+        self,
+        fits: Fits,
+        low: int,
+        high: int,
+        *,
+        may_fit: Fits | None = None,
+        sure_fits: Fits | None = None,
+    ) -> int | None:
+        """Largest C in [low, high] that fits, or None.
+
+        Parameters
+        ----------
+        may_fit, sure_fits : monotone bounds of `fits` from above and from below. Where there are
+            many classes they leave a short range, whose stepping points are tried from the top.
+        """
         if fits(high):
             return high
         best = None
+        if may_fit is not None and sure_fits is not None and self.has_many_classes:
+            if not may_fit(low):
+                return None
+            high = bisect_largest(may_fit, low, high - 1) + 1
+            if sure_fits(low):
+                best = low = bisect_largest(sure_fits, low, high - 1)
+            if (high - low) * self.points_a_period <= MOST_POINTS * self.period:
+                return self._last_point(fits, low, high, best)
         for residue in self._classes():
             start = low if best is None else best + 1
             first = start + (residue - start) % self.period
@@ -73,6 +97,25 @@ class CapacityGrid:
                 continue
             best = self._bisect_class(fits, first, high)
         return best
+
+    @property
+    def points_a_period(self) -> int:
+        """Stepping points in one period, at most."""
+        return sum(max(1, self.period // t) for t, _ in self._stepping)
+
+    @property
+    def has_many_classes(self) -> bool:
+        """Whether bisecting every class would take long."""
+        return self.points_a_period > MANY_CLASSES
+
+    def _last_point(self, fits: Fits, low: int, high: int, best: int | None) -> int | None:
+        """The last stepping point in (low, high) that fits; `best` if none does."""
+        points = {
+            point
+            for t, offset in self._stepping
+            for point in range(low + (offset - low) % t, high, t)
+        }
+        return next((point for point in sorted(points, reverse=True) if fits(point)), best)
 
     def _bisect_class(self, fits: Fits, first: int, high: int) -> int:
         """Largest C below `high` in the residue class of `first`, which fits."""

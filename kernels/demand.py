@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from kvplan.kernels.need import (
@@ -35,6 +36,7 @@ class Demand:
         self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
         self._own: dict[tuple[int, int, int], tuple[int, ...]] = {}
         self._arrays: dict[str, Any] = {}
+        self._bounds: dict[int, int] = {}
         self._given: dict[int, list[int]] = {}
         self._use = [(pool.use_num, pool.use_den) for pool in terms.pools]
         self.fitted_batches = [b for b, batch in enumerate(terms.batches) if batch.fitted]
@@ -57,14 +59,36 @@ class Demand:
         """Raw blocks by pool of ONE of a fitted request's copies."""
         key = (fitted, capacity, chunk if self.uses_chunk else 0)
         if key not in self._own:
-            request = self.terms.fitted[fitted]
-            prefix = self.terms.batches[request.batch].prefix_tokens
-            raw = [0] * len(self.terms.pools)
-            history = capacity - request.flight
-            for rule in self.terms.caches:
-                raw[rule.pool] += self._one(rule, capacity, history, chunk, prefix)
-            self._own[key] = tuple(raw)
+            self._own[key] = self._compute_own(fitted, capacity, chunk)
         return self._own[key]
+
+    def bounded(self, fitted: int, above: int) -> Demand:
+        """The same demand with a monotone bound for one fitted capacity's live windows.
+
+        A live window holds K or K + 1 blocks once it slides, K = S + ceil((W + d - 1) / t); the
+        bound is min(ceil(C/t), K + above): from below with 0, from above with 1.
+        """
+        twin = copy(self)
+        twin._own = {}
+        twin._bounds = {**self._bounds, fitted: above}
+        return twin
+
+    def _compute_own(self, fitted: int, capacity: int, chunk: int) -> tuple[int, ...]:
+        request = self.terms.fitted[fitted]
+        prefix = self.terms.batches[request.batch].prefix_tokens
+        raw = [0] * len(self.terms.pools)
+        history = capacity - request.flight
+        for rule in self.terms.caches:
+            if rule.kind == LIVE and fitted in self._bounds:
+                raw[rule.pool] += self._bound(rule, capacity, request.flight, fitted)
+            else:
+                raw[rule.pool] += self._one(rule, capacity, history, chunk, prefix)
+        return tuple(raw)
+
+    def _bound(self, rule: CacheRule, capacity: int, flight: int, fitted: int) -> int:
+        sliding = rule.sink_blocks + -(-(rule.reach + flight - 1) // rule.block_tokens)
+        blocks = min(-(-capacity // rule.block_tokens), sliding + self._bounds[fitted])
+        return rule.groups * (blocks + rule.extra_blocks)
 
     def _one(
         self, rule: CacheRule, capacity: int, history: int, chunk: int, prefix_tokens: int

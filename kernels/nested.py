@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from kvplan.kernels.climb import climb, is_ladder
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.need import usable_for
 from kvplan.kernels.terms import Buffers, Row, Terms, Variable
+
+PRUNE_FROM = 4  # low points of a capacity; fewer are not worth comparing
 
 
 class World(NamedTuple):
@@ -59,6 +62,7 @@ class Nested:
         self.demand = Demand(terms)
         # Layouts are shared by rows and live as long as the terms, so their identity is a key.
         self._flat: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._least: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._ladders = [
             not fitted.is_count and is_ladder(terms, index)
             for index, fitted in enumerate(terms.fitted)
@@ -125,10 +129,18 @@ class Nested:
         return Corner(capacity, count, tuple(usable), world.experts)
 
     def _lows(self, index: int, world: World) -> tuple[int, ...]:
+        """Values of a fitted variable among which its least needs stand."""
         grid, low, high = self.grids[index], world.low[index], world.high[index]
         if grid is None or high is None or low == high:
             return (low,)
-        return grid.lows(low, high)
+        points = grid.lows(low, high)
+        if len(points) < PRUNE_FROM or self.demand.couplings[self.terms.fitted[index].batch]:
+            return points
+        key = (index, low, high, world.chunk if self.demand.uses_chunk else 0)
+        if key not in self._least:
+            needs = {point: self.demand.own(index, point, world.chunk) for point in points}
+            self._least[key] = _pareto(needs)
+        return self._least[key]
 
     def _raise_for_copies(
         self, world: World, capacity: tuple[int, ...], count: tuple[int, ...], usable: list[int]
@@ -282,7 +294,35 @@ class Nested:
 
         if self.climbs and len(points) == 1 and not any(world.copies) and self._ladders[index]:
             return high if fits(high) else climb(self, world, index, points[0])
-        return grid.largest(fits, low, high)
+        if not grid.has_many_classes or not self._is_boundable(index):
+            return grid.largest(fits, low, high)
+        return grid.largest(
+            fits,
+            low,
+            high,
+            may_fit=partial(self._fits_bounded, self.bounded(index, 0), world, index, points),
+            sure_fits=partial(self._fits_bounded, self.bounded(index, 1), world, index, points),
+        )
+
+    def _is_boundable(self, index: int) -> bool:
+        """Whether monotone bounds of a fitted capacity's needs are known."""
+        prefix = self.terms.batches[self.terms.fitted[index].batch].prefix_tokens
+        return self.climbs and not prefix and not any(r.scratch for r in self.terms.caches)
+
+    def bounded(self, index: int, above: int) -> Nested:
+        """The same search with monotone bounds for one fitted capacity's windows."""
+        twin = copy(self)
+        twin.demand = self.demand.bounded(index, above)
+        return twin
+
+    @staticmethod
+    def _fits_bounded(
+        nested: Nested, world: World, index: int, points: list[tuple[int, ...]], capacity: int
+    ) -> bool:
+        return any(
+            nested.fits(world, nested.corner(world, _put(point, index, capacity)))
+            for point in points
+        )
 
     def blocks_in_order(self, world: World, corner: Corner, pools: Sequence[int]) -> Corner:
         """Pools raised one after the other to what fits beside the others (which fit)."""
@@ -326,3 +366,18 @@ class Nested:
 
 def _put(values: tuple[int | None, ...], index: int, value: int) -> tuple[int, ...]:
     return (*values[:index], value, *values[index + 1 :])  # type: ignore[arg-type]
+
+
+def _pareto(needs: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """Points whose needs no other point's needs undercut; of equal needs the smallest point."""
+    first: dict[tuple[int, ...], int] = {}
+    for point in sorted(needs):
+        first.setdefault(needs[point], point)
+    return tuple(
+        point
+        for need, point in first.items()
+        if not any(
+            other != need and all(a <= b for a, b in zip(other, need, strict=True))
+            for other in first
+        )
+    )

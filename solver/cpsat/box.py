@@ -9,7 +9,7 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms, Variable
 from kvplan.kernels.values import Answer
 
-MARGIN_BLOCKS = 2
+MARGIN_BLOCKS = 3
 
 
 class Box(NamedTuple):
@@ -27,7 +27,7 @@ def box_of(nested: Nested, bracket: Answer, *, margin: bool) -> Box:
     Parameters
     ----------
     bracket : the search's answer; the first goal's value is that variable's solo maximum already.
-    margin : leave a little more room than the search found (a period and two blocks of tokens,
+    margin : leave a little more room than the search found (three blocks of tokens,
         one chunk, one slot), so that CP-SAT must refute it by itself and a search that stops too
         early shows.
     """
@@ -48,7 +48,7 @@ def box_of(nested: Nested, bracket: Answer, *, margin: bool) -> Box:
     for index, request in enumerate(terms.fitted):
         grid = nested.grids[index]
         widest = max((rule.block_tokens for rule in terms.caches), default=1)
-        extra = 1 if grid is None else grid.period + MARGIN_BLOCKS * widest
+        extra = 1 if grid is None else MARGIN_BLOCKS * widest
         kind = "count" if request.is_count else "capacity"
         fitted.append(solo(Variable(kind, index), extra, request.most))
     experts = terms.experts
