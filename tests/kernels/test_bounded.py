@@ -33,7 +33,7 @@ def problem(rng: random.Random) -> Problem:
     if rng.random() < 0.5:
         caches.append({"name": "f", "pool": "p0", "kind": "full", "tokens_per_block": 6})
     capacity = rng.randint(60, 400)
-    long = {"name": "r", "capacity": capacity, "history": rng.randint(0, capacity - 30)}
+    long = {"name": "r", "capacity": capacity, "history": rng.randint(1, capacity - 30)}
     peer = {"name": "s", "capacity": 50, "history": rng.randint(0, 50)}
     return Problem.model_validate(
         {
