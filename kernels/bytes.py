@@ -12,7 +12,10 @@ def paged(total_bytes: int, granule: int) -> int:
 
 def pool_bytes(allocated_blocks: int, buffers: Buffers) -> int:
     """Sum over the buffers of ceil(n x bytes / granule) x granule."""
-    return sum(-(-allocated_blocks * size // granule) * granule for size, granule in buffers)
+    total = 0
+    for size, granule in buffers:
+        total += -(-allocated_blocks * size // granule) * granule
+    return total
 
 
 def most_blocks(room: int, buffers: Buffers) -> int:

@@ -227,6 +227,8 @@ def _share_out(nested: Nested, world: World, corner: Corner) -> Corner:
     A floor above its share stays, and then later pools take what is left.
     """
     terms = nested.terms
+    if not terms.fill_shares:
+        return corner
     rests = [_rest_of_shares(nested, world, corner, row) for row in terms.rows]
     for pool, share in terms.fill_shares:
         cap = nested.blocks_in_rest(world, corner, pool)

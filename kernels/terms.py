@@ -132,9 +132,10 @@ class GoalTerms(NamedTuple):
     @property
     def single(self) -> Variable | None:
         """The variable of a plain goal: one term, positive weight, no curve."""
-        if len(self.terms) == 1 and self.terms[0].weight > 0 and self.terms[0].curve is None:
-            return self.terms[0].variable
-        return None
+        if len(self.terms) > 1:
+            return None
+        term = self.terms[0]
+        return term.variable if term.curve is None and term.weight.numerator > 0 else None
 
 
 class LinearTerms(NamedTuple):

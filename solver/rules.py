@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kvplan.kernels.need import ceil_div
 from kvplan.kernels.terms import (
@@ -17,7 +17,7 @@ from kvplan.kernels.terms import (
     PoolTerms,
 )
 from kvplan.models import Problem
-from kvplan.models.pools import Cache, Pool
+from kvplan.models.pools import Cache
 
 
 def cache_rule(problem: Problem, cache: Cache) -> CacheRule:
@@ -46,46 +46,47 @@ def cache_rule(problem: Problem, cache: Cache) -> CacheRule:
     return common._replace(kind=LIVE, scratch=fraction, rewind=scratch.max_rewind)
 
 
-def structural_floors(problem: Problem) -> dict[str, int]:
+def structural_floors(caches: Sequence[CacheRule], pools: int) -> list[int]:
     """Usable blocks by pool that TensorRT-LLM V2 keeps whatever the batches.
 
     Only where a `live` window exists: per cache m (S + (W+t-2)//t + 1) for a live window, m times
     the largest such figure for `full`, m x blocks for `state`, m for the others
     (_storage_manager.py; not divided by the utilization).
     """
-    floors = {pool.name: 0 for pool in problem.pools}
-    figures = {}
-    for cache in problem.caches:
-        if cache.retention == "live":
-            t = problem.block_tokens(cache)
-            sink_blocks = int(ceil_div(cache.sink or 0, t))
-            figures[cache.name] = sink_blocks + ((cache.window or 1) + t - 2) // t + 1
-    if not figures:
-        return floors
-    widest = max(figures.values())
-    for cache in problem.caches:
-        per_kind = {"full": widest, "state": cache.blocks or 1}.get(cache.kind, 1)
-        floors[problem.pool_of(cache)] += cache.groups * figures.get(cache.name, per_kind)
+    floors = [0] * pools
+    figures = [
+        rule.sink_blocks + (rule.reach + rule.block_tokens - 2) // rule.block_tokens + 1
+        if rule.kind == LIVE
+        else 0
+        for rule in caches
+    ]
+    widest = max(figures, default=0)
+    if widest:
+        others = {FULL: widest, PEAK: 1, FLIGHT: 1}
+        for rule, figure in zip(caches, figures, strict=True):
+            blocks = figure or others.get(rule.kind, rule.state_blocks)
+            floors[rule.pool] += rule.groups * blocks
     return floors
 
 
-def pool_terms(problem: Problem, held_floors: Mapping[str, int]) -> tuple[PoolTerms, ...]:
-    structural = structural_floors(problem)
+def pool_terms(
+    problem: Problem, caches: Sequence[CacheRule], held_floors: Mapping[str, int]
+) -> tuple[PoolTerms, ...]:
+    """Limits and utilization of every pool; `held_floors` are usable blocks by name."""
+    structural = structural_floors(caches, len(problem.pools))
     use = problem.resume_utilization
-
-    def terms(pool: Pool) -> PoolTerms:
-        least = max(pool.min_blocks, structural[pool.name], held_floors.get(pool.name, 0))
-        return PoolTerms(
+    return tuple(
+        PoolTerms(
             name=pool.name,
             reserved=pool.reserved_blocks,
-            least=least,
+            least=max(pool.min_blocks, floor, held_floors.get(pool.name, 0)),
             most=pool.max_blocks,
             multiple=pool.multiple_of,
             use_num=use.numerator if pool.resume_headroom else 1,
             use_den=use.denominator if pool.resume_headroom else 1,
         )
-
-    return tuple(map(terms, problem.pools))
+        for pool, floor in zip(problem.pools, structural, strict=True)
+    )
 
 
 def expert_terms(problem: Problem) -> ExpertTerms | None:
