@@ -20,6 +20,7 @@ from kvplan.kernels.demand import Demand
 from kvplan.kernels.need import usable_for
 from kvplan.kernels.terms import Buffers, Row, Terms, Variable
 
+NEVER = 1 << 200  # blocks that no room holds
 PRUNE_FROM = 4  # low points of a capacity; fewer are not worth comparing
 
 
@@ -145,11 +146,14 @@ class Nested:
     def _raise_for_copies(
         self, world: World, capacity: tuple[int, ...], count: tuple[int, ...], usable: list[int]
     ) -> None:
-        """k copies need ceil(k x raw / u) usable blocks of each pool."""
+        """k copies need ceil(k x raw / u) usable blocks of each pool; of nothing there are none."""
         for batch, copies in enumerate(world.copies):
             if copies:
-                for pool, raw in enumerate(self.demand.raw(batch, world.chunk, capacity, count)):
+                raws = self.demand.raw(batch, world.chunk, capacity, count)
+                for pool, raw in enumerate(raws):
                     usable[pool] = max(usable[pool], self.blocks_for_copies(pool, copies * raw))
+                if not any(raws):
+                    usable[0] = NEVER
 
     def blocks_for_copies(self, pool: int, raw: int) -> int:
         """Usable blocks, a legal multiple, that hold a raw need."""

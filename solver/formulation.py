@@ -38,6 +38,7 @@ class Formulation:
     terms: Terms
     request_names: tuple[tuple[str, ...], ...]  # by batch
     fitted_at: Mapping[tuple[int, int], int]  # (batch, request) -> fitted
+    held: Held | None = None  # what a resize keeps
 
 
 def formulate(problem: Problem, held: Held | None = None) -> Formulation:
@@ -52,12 +53,13 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         for batch in problem.batches
     )
     fitted, fitted_at = _fitted(problem, names)
+    caches = tuple(cache_rule(problem, cache) for cache in problem.caches)
     variables = numbered_variables(problem, fitted)
     goals, fill_from = goal_terms(problem, variables, fitted)
     every_row = build_rows(problem, {} if held is None else held.granules)
     terms = Terms(
-        pools=pool_terms(problem, {} if held is None else held.floors),
-        caches=tuple(cache_rule(problem, cache) for cache in problem.caches),
+        pools=pool_terms(problem, caches, {} if held is None else held.floors),
+        caches=caches,
         batches=_batches(problem, fitted_at),
         fitted=fitted,
         chunks=problem.prefill.candidates if problem.prefill else (0,),
@@ -73,7 +75,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         fill_shares=fill_shares(problem),
         every_row=every_row,
     )
-    formulation = Formulation(problem, terms, names, fitted_at)
+    formulation = Formulation(problem, terms, names, fitted_at, held)
     _check_bounded(formulation)
     return formulation
 
@@ -159,6 +161,13 @@ def copied_batches(terms: Terms) -> set[int]:
 
 
 def _takes_blocks(terms: Terms, batch: int) -> bool:
-    capacities = tuple(f.capacity if f.is_count else f.least for f in terms.fitted)
-    counts = tuple(f.least if f.is_count else f.requests for f in terms.fitted)
-    return any(Demand(terms).raw(batch, 0, capacities, counts))
+    """Whether a batch takes a block at the least or at the asked values of what is fitted."""
+    demand = Demand(terms)
+    for asked in (False, True):
+        values = [f.most if asked and f.most is not None else f.least for f in terms.fitted]
+        pairs = list(zip(terms.fitted, values, strict=True))
+        capacities = tuple(f.capacity if f.is_count else value for f, value in pairs)
+        counts = tuple(value if f.is_count else f.requests for f, value in pairs)
+        if any(demand.raw(batch, 0, capacities, counts)):
+            return True
+    return False

@@ -117,17 +117,10 @@ def _with_scratch(
 def _peak(cache: Cache, block_tokens: int, capacity: int, flight: int) -> int:
     """Most blocks alive at any instant of the slide from the first token to the last.
 
-    At the instant whose newest token is e, the flight began at e + 1 - flight. Blocks are born with
-    their first token, so the count is largest at a birth. Until a block dies every birth adds one;
-    from then on each birth comes with one death. So the births around the first death tell.
+    At the instant whose newest token is e, the flight began at e + 1 - flight. A block is born with
+    its first token, so the count is largest at a birth; and from one birth to the next at most one
+    block dies, so no birth leaves fewer than the one before it: the last one tells.
     """
-    window = cache.window or 1
-    last_of_first = (touched(cache.sink or 0, block_tokens) + 1) * block_tokens - 1
-    first_death = last_of_first + window + flight - 1
-    births = range(0, capacity, block_tokens)
-    near = touched(min(first_death, capacity), block_tokens)
-    return max(
-        touched(newest + 1, block_tokens)
-        - _length(dead_blocks(cache, block_tokens, newest + 1 - flight))
-        for newest in births[max(0, near - 2) : near + 2]
-    )
+    newest = range(0, capacity, block_tokens)[-1]
+    born = touched(newest + 1, block_tokens)
+    return born - _length(dead_blocks(cache, block_tokens, newest + 1 - flight))

@@ -134,7 +134,7 @@ def blocks_in_use(usable: int, utilization: Fraction) -> int:
     return math.floor(usable * utilization)
 
 
-def copies_held(raw: dict[str, int], in_use: dict[str, int]) -> int | None:
-    """Whole copies of a batch in the blocks that may be in use; None when it needs none."""
+def copies_held(raw: dict[str, int], in_use: dict[str, int]) -> int:
+    """Whole copies of a batch in the blocks that may be in use; 0 of one that needs no block."""
     whole = [in_use[name] // blocks for name, blocks in raw.items() if blocks > 0]
-    return min(whole, default=None)
+    return min(whole, default=0)

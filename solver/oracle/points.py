@@ -132,9 +132,11 @@ class Points:
         raw = self.space.raws[batch][self.speaker[self.of]]  # [point, pool]
         in_use = np.array([table.in_use.max(initial=0) for table in self.space.pools], np.int64)
         most = np.where(raw > 0, in_use // np.maximum(raw, 1), in_use.max()).min(axis=1)
+        most[~raw.any(axis=1)] = 0
         for copies in range(int(most.max()), -1, -1):
             self.space.check_size(len(self))
             counts, used, fits = self._holding(raw * copies)
+            fits &= most >= copies
             if fits.any():
                 self.counts, self.used = counts, used
                 self.keep(fits)
@@ -156,14 +158,14 @@ class Points:
         return counts, used, fits & np.all(used <= self.space.limits, axis=1)
 
     def copies_of(self, batch: str) -> Array:  # [point]
-        """Whole copies of a batch that the blocks of every point hold."""
+        """Whole copies of a batch that the blocks of every point hold; 0 of an empty one."""
         raw = self.space.raws[batch][self.speaker[self.of]]
         most = np.full(len(self), np.iinfo(np.int64).max, np.int64)
         for pool, table in enumerate(self.space.pools):
             needed = raw[:, pool]
             held = table.in_use[self.counts[:, pool]] // np.maximum(needed, 1)
             most = np.where(needed > 0, np.minimum(most, held), most)
-        return most
+        return np.where(raw.any(axis=1), most, 0)
 
     def open(self, form: Linear) -> None:
         """Tell apart all points between which a form may differ."""

@@ -60,8 +60,8 @@ class Replay:
         """Blocks of a pool that may be in use when a request is admitted."""
         return needs.blocks_in_use(self.usable(pool), needs.headroom(self.problem, pool))
 
-    def copies(self, batch: str) -> int | None:
-        """Whole copies of a batch that the blocks hold; None for a batch that needs none."""
+    def copies(self, batch: str) -> int:
+        """Whole copies of a batch that the blocks hold."""
         in_use = {pool.name: self.in_use(pool) for pool in self.problem.pools}
         return needs.copies_held(self.raws[batch], in_use)
 
@@ -81,13 +81,13 @@ class Replay:
         )
         return {rank.name: usage(self.problem, rank, residents) for rank in self.problem.ranks}
 
-    def value(self, variable: str) -> int | None:
-        """Value of a variable of goals and constraints; None for copies of an empty batch."""
+    def value(self, variable: str) -> int:
+        """Value of a variable of goals and constraints."""
         kind, _, name = variable.partition(":")
         if kind == "prefill":
-            return self.plan.prefill_chunk
+            return self.plan.prefill_chunk or 0
         if kind == "experts":
-            return self.plan.expert_slots
+            return self.plan.expert_slots or 0
         if kind == "blocks":
             return self.usable(next(pool for pool in self.problem.pools if pool.name == name))
         if kind == "copies":

@@ -153,6 +153,6 @@ class Space:
         return [pool.name for pool in self.problem.pools].index(name)
 
     def refuse_empty_copies(self, batch: str) -> None:
-        """Copies of a batch that holds no block anywhere are without number."""
-        if not np.all(self.raws[batch].sum(axis=1) > 0):
+        """Refuse to count copies of a batch that never holds a block, whatever its requests."""
+        if not self.raws[batch].any():
             raise InvalidProblem.at(f"copies:{batch}", "a batch that needs blocks", "none")
