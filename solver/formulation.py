@@ -9,6 +9,7 @@ from math import prod
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.terms import BatchTerms, Fitted, FixedRequests, Terms
 from kvplan.models import InvalidProblem, Problem
+from kvplan.models.demands import Batch
 from kvplan.solver.budget import build_rows, merge_rows
 from kvplan.solver.rules import cache_rule, expert_terms, pool_terms
 from kvplan.solver.wishes import (
@@ -113,21 +114,33 @@ def _fitted(
 
 def _batches(problem: Problem, fitted_at: Mapping[tuple[int, int], int]) -> tuple[BatchTerms, ...]:
     """Given requests of each batch, alike ones added up."""
-    batches = []
-    for b, batch in enumerate(problem.batches):
-        counts: dict[tuple[int, int], int] = {}
-        places = []
-        for r, request in enumerate(batch.requests):
-            if request.fit != "none":
-                places.append(fitted_at[b, r])
-                continue
-            count = 1 if request.count is None else request.count
-            if count:
-                key = (request.capacity, request.history_tokens)
-                counts[key] = counts.get(key, 0) + count
-        fixed = tuple(FixedRequests(c, h, n) for (c, h), n in counts.items())
-        batches.append(BatchTerms(batch.name, batch.shared_prefix, fixed, tuple(places)))
-    return tuple(batches)
+    places: dict[int, list[int]] = {}
+    for (b, _), index in fitted_at.items():
+        places.setdefault(b, []).append(index)
+    return tuple(
+        BatchTerms(batch.name, batch.shared_prefix, _given(batch), tuple(places.get(b, ())))
+        for b, batch in enumerate(problem.batches)
+    )
+
+
+def _given(batch: Batch) -> tuple[FixedRequests, ...]:
+    """Requests whose capacity and count are given; alike ones are one entry."""
+    rows = [
+        FixedRequests(
+            request.capacity,
+            max(0, request.capacity - 1) if request.history is None else request.history,
+            1 if request.count is None else request.count,
+        )
+        for request in batch.requests
+        if request.fit == "none" and request.count != 0
+    ]
+    shapes = {(row.capacity, row.history) for row in rows}
+    if len(shapes) == len(rows):
+        return tuple(rows)
+    counts: dict[tuple[int, int], int] = {}
+    for row in rows:
+        counts[row[:2]] = counts.get(row[:2], 0) + row.requests
+    return tuple(FixedRequests(*shape, count) for shape, count in counts.items())
 
 
 def _fill_batch(problem: Problem) -> int | None:
