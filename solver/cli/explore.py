@@ -1,0 +1,111 @@
+"""kvplan explore: a grid of scenarios in, a table out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kvplan.solver.cli.options import Overrides, ProblemFile
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def explore(
+    file: ProblemFile,
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATH=A:B:STEP",
+            help="Vary a numeric field, such as ranks.*.quota=10GiB:80GiB:256MiB (or PATH=A,B,C). "
+            "Repeatable: several fields make a grid, the last one varying fastest.",
+        ),
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the table to a .csv or .parquet file."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the table as one JSON document, a list of rows.")
+    ] = False,
+    overrides: Overrides = None,
+) -> int:
+    """Solve a problem for many values of its fields; print a table as CSV, or write it."""
+    from kvplan.models import Problem
+
+    changes = read_changes(vary)
+    target = None if out is None else Path(out)
+    if target is not None:
+        from kvplan.solver.explore.files import check_target
+
+        check_target(target)
+    problem = Problem.load(file, tuple(overrides or ()))
+
+    from kvplan.solver.explore import explore as explored
+
+    with progress_bar() as progress:
+        table = explored(problem, changes, progress=progress)
+    if target is not None:
+        from kvplan.solver.explore.files import write_table
+
+        write_table(table, target)
+    print_table(table, target, as_json=as_json)
+    return 0 if (table["status"] != "infeasible").any() else 1
+
+
+def read_changes(texts: list[str]) -> dict[str, str]:
+    """Read every --vary.
+
+    Raises
+    ------
+    InvalidProblem : no PATH=VALUES, or a path that comes twice.
+    """
+    from kvplan.models import InvalidProblem
+    from kvplan.models.messages import shown
+
+    changes: dict[str, str] = {}
+    for text in texts:
+        path, equals, values = text.rpartition("=")
+        if not equals or not path.strip():
+            raise InvalidProblem.at("--vary", "PATH=A:B:STEP", shown(text))
+        if path.strip() in changes:
+            raise InvalidProblem.at("--vary", "each field once", f"{shown(path.strip())} twice")
+        changes[path.strip()] = values
+    return changes
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error while rows are solved, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("rows", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("rows", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_table(table: pandas.DataFrame, target: Path | None, *, as_json: bool) -> None:
+    """Print JSON, a line about the file that was written, or CSV, to standard output."""
+    if as_json:
+        plain = table.astype(object).where(table.notna(), None)
+        sys.stdout.write(json.dumps(plain.to_dict("records")) + "\n")
+    elif target is not None:
+        from kvplan.models.messages import one_line
+
+        counts = table["status"].value_counts(sort=False)
+        found = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        sys.stdout.write(f"{len(table)} rows ({found}) in {one_line(str(target))}\n")
+    else:
+        sys.stdout.write(table.to_csv(index=False, lineterminator="\n"))

@@ -1,0 +1,58 @@
+"""Many scenarios of one problem as a table: `explore(problem, vary)`.
+
+pandas and NumPy are imported when a table is first built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kvplan.models import Problem
+from kvplan.solver.explore.axes import Values
+from kvplan.solver.explore.grid import build_grid
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["explore"]
+
+
+def explore(
+    problem: Problem,
+    vary: Mapping[str, Values],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> pandas.DataFrame:
+    """Solve a problem for every combination of the varied fields.
+
+    Parameters
+    ----------
+    problem : what stays the same.
+    vary : by field, the values that it takes. A field is a path as of `--set`, such as
+        "ranks.*.quota" or "batches.one.requests.long.capacity". Values are "A:B:STEP" (B included
+        where a step meets it), "A,B,C", or an iterable of numbers and of texts with a unit.
+    progress : called now and then with the rows done and the rows in all.
+
+    Returns
+    -------
+    One row for each combination, the last field varying fastest; infeasible ones stay.
+    The varied fields (bytes where the values have a unit), then `status` (optimal, feasible,
+    infeasible), what a plan decides, where there is something to decide: `blocks:<pool>`
+    (allocated), `capacity:<request>` (tokens), `count:<request>`, `prefill` (tokens), `experts`
+    (slots a layer), `experts_in_prefill` (slots that stay), `choice:<name>`, `copies:<batch>`;
+    then bytes: `slack` (left on the tightest rank) or, in an infeasible row, `shortfall` (lacking
+    with everything elastic at its floor; none where a pool's max_blocks is too low), each with
+    `tightest_rank` and `tightest_phase`.
+
+    Raises
+    ------
+    InvalidProblem : a path or a range that makes no sense, a value that the field refuses, too
+        many rows. The corners of the grid are tried before anything is solved.
+    """
+    grid = build_grid(problem, vary)
+
+    from kvplan.solver.explore.sweep import solve_grid
+    from kvplan.solver.explore.table import table_of
+
+    return table_of(grid, solve_grid(grid, progress))

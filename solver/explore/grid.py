@@ -1,0 +1,114 @@
+"""The grid of scenarios: every combination of the values of the varied fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from kvplan.models import Fault, InvalidProblem, Problem
+from kvplan.models.messages import path_of
+from kvplan.solver.explore.axes import MOST_ROWS, Axis, Figure, Values, parse_axis
+from kvplan.solver.explore.places import Place, find_places
+from kvplan.solver.formulation import formulate
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Scenarios in order, the last axis varying fastest; each writes its values into `data`."""
+
+    data: dict[str, Any]
+    axes: tuple[Axis, ...]
+    places: tuple[tuple[Place, ...], ...]  # [axis][place]
+
+    def __len__(self) -> int:
+        return prod(len(axis.figures) for axis in self.axes)
+
+    @property
+    def varies_only_quotas(self) -> bool:
+        """Whether nothing but declared quotas of ranks changes from row to row."""
+        return all(
+            place.location[::2] == ("ranks", "quota") for places in self.places for place in places
+        )
+
+    def figures_at(self, row: int) -> tuple[Figure, ...]:
+        """The value of every axis in a row."""
+        figures = []
+        for axis in reversed(self.axes):
+            row, index = divmod(row, len(axis.figures))
+            figures.append(axis.figures[index])
+        return tuple(reversed(figures))
+
+    def problem_at(self, row: int) -> Problem:
+        """The problem of a row.
+
+        Raises
+        ------
+        InvalidProblem : its first fault, with the values of the row.
+        """
+        for figure, places in zip(self.figures_at(row), self.places, strict=True):
+            for place in places:
+                place.holder[place.key] = figure.as_written()
+        try:
+            return Problem.model_validate(self.data)
+        except InvalidProblem as error:
+            raise self.refused(error.faults[0], row) from None
+
+    def refused(self, fault: Fault, row: int) -> InvalidProblem:
+        """A fault of one row as the error of the whole grid: the values of the row are named."""
+        written = {path_of(place.location) for places in self.places for place in places}
+        if fault.path in written:  # the fault shows the value itself
+            return InvalidProblem([fault])
+        pairs = zip(self.axes, self.figures_at(row), strict=True)
+        values = ", ".join(f"{axis.path}={figure.as_written()}" for axis, figure in pairs)
+        got = f"{fault.got} (with {values})" if fault.got else values
+        return InvalidProblem([fault._replace(got=got)])
+
+
+def build_grid(problem: Problem, vary: Mapping[str, Values]) -> Grid:
+    """Read what varies, and try the corners of the grid before anything is solved.
+
+    Raises
+    ------
+    InvalidProblem : see `explore`.
+    """
+    if not vary:
+        raise InvalidProblem.at("--vary", "a field to vary, such as ranks.*.quota", "none")
+    axes = tuple(parse_axis(path, values) for path, values in vary.items())
+    data = problem.model_dump(mode="json", exclude_unset=True)
+    grid = Grid(data, axes, find_places(data, axes))
+    if len(grid) > MOST_ROWS:
+        sizes = " x ".join(f"{len(axis.figures):_}" for axis in axes)
+        raise InvalidProblem.at("--vary", f"at most {MOST_ROWS:_} rows", f"{sizes} = {len(grid):_}")
+    for row in sorted(_corners(grid)):
+        corner = grid.problem_at(row)
+        try:
+            formulate(corner)
+        except InvalidProblem as error:
+            raise grid.refused(error.faults[0], row) from None
+        _check_numeric(grid, corner)
+    return grid
+
+
+def _check_numeric(grid: Grid, corner: Problem) -> None:
+    """Refuse a field that took bytes as text: a name, not a figure."""
+    kept = corner.model_dump(mode="json", exclude_unset=True)
+    for axis, places in zip(grid.axes, grid.places, strict=True):
+        for place in places:
+            value: Any = kept
+            for key in place.location:
+                value = value[key]
+            if axis.figures[0].has_unit and isinstance(value, str) and value.endswith("B"):
+                raise InvalidProblem.at(path_of(place.location), "a numeric field", "a text")
+
+
+def _corners(grid: Grid) -> set[int]:
+    """The first and last row, and where one axis alone is at its other end."""
+    last, stride = len(grid) - 1, 1
+    rows = {0, last}
+    for axis in reversed(grid.axes):
+        reach = (len(axis.figures) - 1) * stride
+        rows |= {reach, last - reach}
+        stride *= len(axis.figures)
+    return rows
