@@ -66,7 +66,11 @@ def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
     for name in ("safety", "connector", "prefill_headroom"):
         yield _term(memory, name, "declared")
     for name, count in memory.other.items():
-        yield LedgerLine(consumer=name, bytes=count, source="declared")
+        # A term says of itself that it is an estimate ("activation (estimated)").
+        guessed = name.endswith("(estimated)")
+        yield LedgerLine(
+            consumer=name, bytes=count, source="estimated" if guessed else "declared"
+        )
     for kind, share in (
         ("utilization", memory.utilization_share),
         ("physical", memory.physical_share),

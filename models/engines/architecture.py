@@ -1,0 +1,109 @@
+"""A Hugging Face config.json -> the layers that keep something for a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kvplan.models.engines.families import READERS
+from kvplan.models.engines.families.fields import Fields, text_fields
+from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.loader import load_data
+from kvplan.models.messages import one_of, shown
+
+_SIGNS = {
+    "kv_lora_rank": "kv_lora_rank and qk_rope_head_dim",
+    "sliding_window": "layer_types (which layers slide) and sliding_window",
+    "layer_types": "the geometry of each kind in layer_types",
+    "mamba_d_state": "layers_block_type or layer_types, and the mamba_* geometry",
+    "ssm_state_size": "layers_block_type and the mamba_* geometry",
+    "linear_attn_config": "linear_attn_config with its layers",
+}
+
+
+def load_architecture(source: str | Path) -> Architecture:
+    """Read a config.json ("-" is standard input), or a file that holds one under `config`.
+
+    Raises
+    ------
+    InvalidProblem : not a config, an unknown architecture, or a field that is missing.
+    """
+    data = load_data(source)
+    if not isinstance(data, Mapping):
+        raise InvalidProblem.at("config", "a mapping (a model's config.json)", shown(data))
+    inner = data.get("config")
+    if isinstance(inner, Mapping) and "model_type" not in data:
+        return read_architecture(inner)
+    return read_architecture(data)
+
+
+def read_architecture(config: Mapping[str, Any]) -> Architecture:
+    """Read a config's layers.
+
+    Raises
+    ------
+    InvalidProblem : an unknown architecture (with the fields that would be needed), or a field that
+        is missing or malformed.
+    """
+    fields = text_fields(config)
+    model_type = fields.word("model_type") or _outer_type(config)
+    reader = READERS.get(model_type)
+    if reader is None:
+        raise _unknown(config, fields, model_type)
+    layers = tuple(reader(fields))
+    return Architecture(
+        name=_name(config),
+        model_type=model_type,
+        dtype=_dtype(config, fields),
+        layers=layers,
+        total_layers=_total(fields, layers),
+        max_positions=fields.count("max_position_embeddings", 0),
+        vocabulary=fields.count("vocab_size", 0),
+        hidden_dim=fields.count("hidden_size", 0),
+        query_heads=fields.count("num_attention_heads", 0),
+        read=tuple(fields.read),
+    )
+
+
+def _outer_type(config: Mapping[str, Any]) -> str:
+    return str(config.get("model_type") or "")
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    named = config.get("architectures")
+    if isinstance(named, list) and named and isinstance(named[0], str):
+        return named[0]
+    return _outer_type(config)
+
+
+def _dtype(config: Mapping[str, Any], fields: Fields) -> str:
+    """Name the dtype of the weights; empty where the config has none (an engine must be told)."""
+    for part in (fields.data, config):
+        for key in ("dtype", "torch_dtype"):
+            named = part.get(key)
+            if isinstance(named, str) and named in DTYPE_BITS:
+                return named
+    return ""
+
+
+def _total(fields: Fields, layers: tuple[Layer, ...]) -> int:
+    """Layers of the target; a config that only lists their kinds says it by the length."""
+    if fields.has("num_hidden_layers"):
+        return fields.layers
+    if fields.has("layers_block_type"):
+        return len(fields.items("layers_block_type"))
+    return 1 + max((layer.index for layer in layers if not layer.draft), default=-1)
+
+
+def _unknown(config: Mapping[str, Any], fields: Fields, model_type: str) -> InvalidProblem:
+    """Refuse, and say what a reader for this model would have to know."""
+    needed = [text for sign, text in _SIGNS.items() if fields.has(sign)]
+    needed = needed or ["num_hidden_layers, num_key_value_heads, head_dim, and the kind of layers"]
+    known = one_of(READERS, model_type)
+    return InvalidProblem.at(
+        f"{fields.path}.model_type",
+        f"a known architecture ({known}); to plan it: {'; '.join(needed)}",
+        shown(model_type or _name(config) or "none"),
+    )

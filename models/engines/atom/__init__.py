@@ -1,0 +1,7 @@
+"""ROCm/ATOM: state entries for max_num_seqs requests, and blocks from what is left."""
+
+from kvplan.models.engines.atom.flags import FLAGS
+from kvplan.models.engines.atom.pools import build, figures
+from kvplan.models.engines.atom.slots import optimize
+
+__all__ = ["FLAGS", "build", "figures", "optimize"]

@@ -1,0 +1,58 @@
+"""Families of models, by the model_type of their configs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvplan.models.engines.families import attention, hybrid, latent
+from kvplan.models.engines.families.fields import Fields
+from kvplan.models.engines.layers import Layer
+
+Reader = Callable[[Fields], list[Layer]]
+
+_PLAIN = (
+    *("llama", "mistral", "mixtral", "mistral3", "ministral", "gemma", "gpt2", "gpt_neox"),
+    *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text"),
+    *("qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text", "phi", "phi3", "phimoe"),
+    *("granite", "granitemoe", "olmo", "olmo2", "olmoe", "starcoder2", "stablelm"),
+    *("internlm2", "internlm3", "cohere", "glm", "glm4", "seed_oss"),
+)
+READERS: dict[str, Reader] = {
+    **dict.fromkeys(_PLAIN, attention.plain),
+    "minimax_m2": attention.minimax_m2,
+    "glm4_moe": attention.glm4,
+    "gemma2": attention.gemma2,
+    "gemma3": attention.patterned,
+    "gemma3_text": attention.patterned,
+    "gemma3n_text": attention.patterned,
+    "cohere2": attention.patterned,
+    "exaone4": attention.patterned,
+    "gemma4_text": attention.gemma4,
+    "gpt_oss": attention.interleaved,
+    "llama4_text": attention.llama4,
+    "nemotron-nas": attention.deci,
+    "deci": attention.deci,
+    "deepseek_v2": latent.mla,
+    "deepseek_v3": latent.mla,
+    "kimi_k2": latent.mla,
+    "deepseek_v32": latent.indexed_mla,
+    "glm_moe_dsa": latent.indexed_mla,
+    "deepseek_v4": latent.deepseek_v4,
+    "nemotron_h": hybrid.nemotron_h,
+    "granitemoehybrid": hybrid.granite_hybrid,
+    "bamba": hybrid.bamba,
+    "falcon_h1": hybrid.falcon_h1,
+    "jamba": hybrid.jamba,
+    "qwen3_next": hybrid.qwen_hybrid,
+    "qwen3_5": hybrid.qwen_hybrid,
+    "qwen3_5_text": hybrid.qwen_hybrid,
+    "qwen3_5_moe": hybrid.qwen_hybrid,
+    "qwen3_5_moe_text": hybrid.qwen_hybrid,
+    "kimi_linear": hybrid.kimi_linear,
+    "minimax_text_01": hybrid.minimax_text,
+    "minimax_m1": hybrid.minimax_text,
+    "minimax": hybrid.minimax_text,
+    "lfm2": hybrid.lfm2,
+    "lfm2_moe": hybrid.lfm2,
+}
+"""What reads the layers of a model_type. Another type is refused, never taken for dense."""

@@ -1,0 +1,180 @@
+"""Reading a config.json: typed fields, the names that other models give them, and what is missing.
+
+Nothing is guessed. A field that a rule needs and the config lacks is a fault that names it; the few
+defaults that are taken are the ones that the Hugging Face configuration class itself documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kvplan.models.engines.families.defaults import DEFAULTS
+from kvplan.models.engines.layers import DTYPE_BITS
+from kvplan.models.errors import Fault, InvalidProblem
+from kvplan.models.messages import Misfit, one_of, shown
+from kvplan.models.units import parse_integer
+
+NESTED = ("text_config", "llm_config", "language_config")
+MOST_LAYERS = 100_000
+_ALIASES = {
+    "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
+    "num_attention_heads": ("n_head", "n_heads"),
+    "hidden_size": ("n_embd", "d_model"),
+    "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len"),
+}
+_MEANING = {
+    "num_hidden_layers": "the number of layers",
+    "num_attention_heads": "query heads",
+    "num_key_value_heads": "KV heads",
+    "head_dim": "elements of a head",
+    "hidden_size": "elements of a hidden state",
+    "kv_lora_rank": "elements of the latent vector (MLA)",
+    "qk_rope_head_dim": "elements of the rotary part (MLA)",
+    "layer_types": "the kind of each layer",
+    "sliding_window": "tokens of the window",
+}
+
+
+class Fields:
+    """The part of a config that describes the text model.
+
+    Attributes
+    ----------
+    data : fields that are not null, over the defaults of the model_type.
+    path : where that part lies in the file, for messages.
+    read : names of the fields that were used.
+    """
+
+    def __init__(self, config: Mapping[str, Any], path: str = "config") -> None:
+        defaults = DEFAULTS.get(str(config.get("model_type")), {})
+        given = {key: value for key, value in config.items() if value is not None}
+        self.data, self.path = {**defaults, **given}, path
+        self.read: dict[str, None] = {}
+
+    def raw(self, name: str) -> Any:
+        """Value of a field under its own name or an alias; None where there is none."""
+        for key in (name, *_ALIASES.get(name, ())):
+            if key in self.data:
+                self.read[key] = None
+                return self.data[key]
+        return None
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not null."""
+        return any(key in self.data for key in (name, *_ALIASES.get(name, ())))
+
+    def require(self, *names: str) -> None:
+        """Refuse with one fault for each field that is missing."""
+        missing = [name for name in names if not self.has(name)]
+        if missing:
+            raise InvalidProblem(
+                Fault(f"{self.path}.{name}", _MEANING.get(name, "this field"), "none")
+                for name in missing
+            )
+
+    def count(self, name: str, default: int | None = None, *, least: int = 0) -> int:
+        """Read a whole number; without a default it is required."""
+        value = self.raw(name)
+        if value is None:
+            if default is not None:
+                return default
+            self.require(name)
+        try:
+            return parse_integer(value, least=least)
+        except Misfit as error:
+            raise InvalidProblem.at(f"{self.path}.{name}", error.expected, error.got) from None
+
+    def word(self, name: str, default: str = "") -> str:
+        """Read a text."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise InvalidProblem.at(f"{self.path}.{name}", "text", shown(value))
+        return value
+
+    def dtype(self, *names: str) -> str | None:
+        """Read the name of an element type from the first of some fields; None without any."""
+        for name in names:
+            word = self.word(name)
+            if word and word not in DTYPE_BITS:
+                known = one_of(DTYPE_BITS, word)
+                raise InvalidProblem.at(f"{self.path}.{name}", known, shown(word))
+            if word:
+                return word
+        return None
+
+    def switch(self, name: str, *, default: bool = False) -> bool:
+        """Read true or false."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise InvalidProblem.at(f"{self.path}.{name}", "true or false", shown(value))
+        return value
+
+    def items(self, name: str, length: int | None = None) -> list[Any]:
+        """Read a list, of so many entries where that is known."""
+        self.require(name)
+        value = self.raw(name)
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise InvalidProblem.at(f"{self.path}.{name}", "a list", shown(value))
+        if length is not None and len(value) < length:
+            raise InvalidProblem.at(
+                f"{self.path}.{name}", f"an entry for each of {length} layers", str(len(value))
+            )
+        return list(value)
+
+    def counts(self, name: str, length: int | None = None) -> list[int]:
+        """Read a list of whole numbers."""
+        found = []
+        for index, value in enumerate(self.items(name, length)):
+            try:
+                found.append(parse_integer(value))
+            except Misfit as error:
+                where = f"{self.path}.{name}[{index}]"
+                raise InvalidProblem.at(where, error.expected, error.got) from None
+        return found
+
+    def inner(self, name: str) -> Fields:
+        """Read a nested section."""
+        self.require(name)
+        value = self.raw(name)
+        if not isinstance(value, Mapping):
+            raise InvalidProblem.at(f"{self.path}.{name}", "a mapping", shown(value))
+        return Fields(value, f"{self.path}.{name}")
+
+    @property
+    def layers(self) -> int:
+        """num_hidden_layers, within reason."""
+        count = self.count("num_hidden_layers", least=1)
+        if count > MOST_LAYERS:
+            where = f"{self.path}.num_hidden_layers"
+            raise InvalidProblem.at(where, f"at most {MOST_LAYERS} layers", str(count))
+        return count
+
+    @property
+    def head_dim(self) -> int:
+        """head_dim, or hidden_size / num_attention_heads."""
+        if self.has("head_dim"):
+            return self.count("head_dim", least=1)
+        self.require("hidden_size", "num_attention_heads")
+        heads = self.count("num_attention_heads", least=1)
+        return self.count("hidden_size", least=heads) // heads
+
+    @property
+    def kv_heads(self) -> int:
+        """num_key_value_heads; without it as many as query heads (plain multi-head attention)."""
+        if self.has("num_key_value_heads"):
+            return self.count("num_key_value_heads", least=1)
+        return self.count("num_attention_heads", least=1)
+
+
+def text_fields(config: Mapping[str, Any]) -> Fields:
+    """Find the part that describes the text model: the config itself, or a nested one."""
+    for name in NESTED:
+        nested = config.get(name)
+        if isinstance(nested, Mapping) and nested:
+            return Fields(nested, f"config.{name}")
+    return Fields(config)

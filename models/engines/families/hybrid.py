@@ -1,0 +1,234 @@
+"""Models that mix attention with states: Mamba, GDN, KDA, linear attention, convolutions."""
+
+from __future__ import annotations
+
+from kvplan.models.engines.families.attention import (
+    FULL,
+    attention,
+    every,
+    layer_kinds,
+    nextn,
+)
+from kvplan.models.engines.families.fields import Fields
+from kvplan.models.engines.families.latent import latent
+from kvplan.models.engines.layers import Layer, Recurrent
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
+
+_PATTERN = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
+
+
+def mamba2(fields: Fields, index: int, heads: int, head_dim: int, **names: str) -> Recurrent:
+    """Make one Mamba-2 layer: conv over d_inner + 2 x groups x d_state channels.
+
+    names : what this config calls groups, state, kernel and chunk.
+    """
+    groups = fields.count(names["groups"], least=1)
+    state = fields.count(names["state"], least=1)
+    dtype = fields.dtype("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
+    return Recurrent(
+        index,
+        "mamba2",
+        heads=heads,
+        head_dim=head_dim,
+        state_dim=state,
+        groups=groups,
+        conv_kernel=fields.count(names["kernel"], least=1),
+        conv_channels=heads * head_dim + 2 * groups * state,
+        state_dtype=dtype,
+        chunk=fields.count(names["chunk"], 0),
+    )
+
+
+def nemotron_h(fields: Fields) -> list[Layer]:
+    """Nemotron-H: layers_block_type, or hybrid_override_pattern (M state, * attention, E and -).
+
+    Draft layers are those of mtp_layers_block_type that attend, num_nextn_predict_layers times.
+    """
+    fields.require("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
+    names = {"groups": "n_groups", "state": "ssm_state_size", "kernel": "conv_kernel"}
+    heads, dim = fields.count("mamba_num_heads", least=1), fields.count("mamba_head_dim", least=1)
+    layers: list[Layer] = []
+    kinds = _nemotron_kinds(fields)
+    for index, kind in enumerate(kinds):
+        if kind == "mamba":
+            layers.append(mamba2(fields, index, heads, dim, chunk="chunk_size", **names))
+        elif kind == "attention":
+            layers.append(attention(fields, index))
+        elif kind not in ("moe", "mlp"):
+            where = f"{fields.path}.layers_block_type[{index}]"
+            raise InvalidProblem.at(where, "mamba, attention, moe or mlp", shown(kind))
+    drafts = fields.count("num_nextn_predict_layers", 0)
+    block = fields.items("mtp_layers_block_type") if fields.has("mtp_layers_block_type") else []
+    attends = sum(kind == "attention" for kind in block)
+    start = len(kinds)
+    drafted = range(start, start + drafts * attends)
+    return [*layers, *(attention(fields, index, draft=True) for index in drafted)]
+
+
+def _nemotron_kinds(fields: Fields) -> list[str]:
+    if fields.has("layers_block_type"):
+        return [str(kind) for kind in fields.items("layers_block_type")]
+    fields.require("hybrid_override_pattern")
+    pattern = fields.word("hybrid_override_pattern")
+    unknown = sorted(set(pattern) - set(_PATTERN))
+    if unknown:
+        where = f"{fields.path}.hybrid_override_pattern"
+        raise InvalidProblem.at(where, "letters M, *, E and -", shown(unknown[0]))
+    return [_PATTERN[letter] for letter in pattern]
+
+
+def _mixed(
+    fields: Fields, kinds: list[str], heads: int, head_dim: int, *, both: bool = False
+) -> list[Layer]:
+    """Layers by kind; both: every layer has a state and attention side by side."""
+    names = {
+        "groups": "mamba_n_groups",
+        "state": "mamba_d_state",
+        "kernel": "mamba_d_conv",
+        "chunk": "mamba_chunk_size",
+    }
+    layers: list[Layer] = []
+    for index, kind in enumerate(kinds):
+        if both or kind == "mamba":
+            layers.append(mamba2(fields, index, heads, head_dim, **names))
+        if both or kind != "mamba":
+            layers.append(attention(fields, index, kind))
+    return layers
+
+
+def granite_hybrid(fields: Fields) -> list[Layer]:
+    """Granite-4 hybrid: layer_types of mamba and attention."""
+    fields.require("layer_types", "mamba_n_heads", "mamba_d_head", "mamba_n_groups")
+    heads, dim = fields.count("mamba_n_heads", least=1), fields.count("mamba_d_head", least=1)
+    return _mixed(fields, layer_kinds(fields) or [], heads, dim)
+
+
+def bamba(fields: Fields) -> list[Layer]:
+    """Bamba: attn_layer_indices attend, the others are states."""
+    fields.require("attn_layer_indices", "mamba_n_heads", "mamba_d_head", "mamba_n_groups")
+    attends = set(fields.counts("attn_layer_indices"))
+    kinds = ["attention" if i in attends else "mamba" for i in range(fields.layers)]
+    heads, dim = fields.count("mamba_n_heads", least=1), fields.count("mamba_d_head", least=1)
+    return _mixed(fields, kinds, heads, dim)
+
+
+def falcon_h1(fields: Fields) -> list[Layer]:
+    """Falcon-H1: a state and attention in every layer."""
+    fields.require("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state")
+    heads, dim = fields.count("mamba_n_heads", least=1), fields.count("mamba_d_head", least=1)
+    return _mixed(fields, [FULL] * fields.layers, heads, dim, both=True)
+
+
+def mamba1(fields: Fields, index: int) -> Recurrent:
+    """Make one Mamba-1 layer (Jamba's names): d_inner = mamba_expand x hidden_size."""
+    inner = fields.count("mamba_expand", least=1) * fields.count("hidden_size", least=1)
+    return Recurrent(
+        index,
+        "mamba1",
+        heads=1,
+        head_dim=inner,
+        state_dim=fields.count("mamba_d_state", least=1),
+        groups=0,
+        conv_kernel=fields.count("mamba_d_conv", least=1),
+        conv_channels=inner,
+    )
+
+
+def jamba(fields: Fields) -> list[Layer]:
+    """Jamba: layer i attends where i % attn_layer_period == attn_layer_offset."""
+    fields.require("attn_layer_period", "attn_layer_offset", "mamba_expand", "mamba_d_state")
+    period, offset = fields.count("attn_layer_period", least=1), fields.count("attn_layer_offset")
+    return [
+        attention(fields, index) if index % period == offset else mamba1(fields, index)
+        for index in range(fields.layers)
+    ]
+
+
+def gated_delta_net(fields: Fields, index: int) -> Recurrent:
+    """Make one GDN layer: conv over 2 x key heads x key dim + value heads x value dim channels."""
+    keys = fields.count("linear_num_key_heads", least=1)
+    key_dim = fields.count("linear_key_head_dim", least=1)
+    values = fields.count("linear_num_value_heads", least=1)
+    value_dim = fields.count("linear_value_head_dim", least=1)
+    return Recurrent(
+        index,
+        "gdn",
+        heads=values,
+        head_dim=value_dim,
+        state_dim=key_dim,
+        groups=keys,
+        conv_kernel=fields.count("linear_conv_kernel_dim", least=1),
+        conv_channels=2 * keys * key_dim + values * value_dim,
+        state_dtype=fields.dtype("mamba_ssm_dtype"),
+    )
+
+
+def qwen_hybrid(fields: Fields) -> list[Layer]:
+    """Qwen3-Next, 3.5, 3.6: GDN, with full attention in each full_attention_interval-th layer."""
+    fields.require(
+        "num_hidden_layers",
+        "linear_num_key_heads",
+        "linear_num_value_heads",
+        "linear_key_head_dim",
+        "linear_value_head_dim",
+        "linear_conv_kernel_dim",
+    )
+    kinds = layer_kinds(fields)
+    if kinds is None:
+        interval = fields.count("full_attention_interval", least=1)
+        kinds = every(fields, interval, kind=FULL, other="linear_attention")
+    layers: list[Layer] = [
+        gated_delta_net(fields, index)
+        if kind == "linear_attention"
+        else attention(fields, index, kind)
+        for index, kind in enumerate(kinds)
+    ]
+    drafts = fields.count("mtp_num_hidden_layers", fields.count("num_nextn_predict_layers", 0))
+    return [*layers, *nextn(fields, drafts)]
+
+
+def kimi_linear(fields: Fields) -> list[Layer]:
+    """Kimi-Linear, Kimi-K3: KDA states and MLA; linear_attn_config lists both, counted from 1."""
+    fields.require("linear_attn_config", "kv_lora_rank", "qk_rope_head_dim")
+    linear = fields.inner("linear_attn_config")
+    linear.require("kda_layers", "num_heads", "head_dim", "short_conv_kernel_size")
+    states = set(linear.counts("kda_layers"))
+    heads, dim = linear.count("num_heads", least=1), linear.count("head_dim", least=1)
+    kernel = linear.count("short_conv_kernel_size", least=1)
+    layers: list[Layer] = []
+    for index in range(fields.layers):
+        if index + 1 in states:
+            layers.append(
+                Recurrent(index, "kda", heads, dim, dim, heads, kernel, 3 * heads * dim, "float32")
+            )
+        else:
+            layers.append(latent(fields, index))
+    drafts = range(fields.layers, fields.layers + fields.count("num_nextn_predict_layers", 0))
+    return [*layers, *(latent(fields, index, draft=True) for index in drafts)]
+
+
+def minimax_text(fields: Fields) -> list[Layer]:
+    """MiniMax-Text-01, M1: attn_type_list with 0 for linear attention, 1 for full."""
+    fields.require("attn_type_list", "num_attention_heads", "head_dim")
+    heads, dim = fields.count("num_attention_heads", least=1), fields.head_dim
+    return [
+        attention(fields, index)
+        if full
+        else Recurrent(index, "linear", heads, dim, dim, 0, 0, 0, "float32")
+        for index, full in enumerate(
+            fields.counts("attn_type_list", fields.layers)[: fields.layers]
+        )
+    ]
+
+
+def lfm2(fields: Fields) -> list[Layer]:
+    """LFM-2: short convolutions of conv_L_cache taps over hidden_size, beside full attention."""
+    fields.require("layer_types", "conv_L_cache", "hidden_size")
+    taps, width = fields.count("conv_L_cache", least=1), fields.count("hidden_size", least=1)
+    return [
+        Recurrent(index, "short_conv", 0, 0, 0, 0, taps, width)
+        if kind == "conv"
+        else attention(fields, index, kind)
+        for index, kind in enumerate(layer_kinds(fields) or [])
+    ]

@@ -1,0 +1,77 @@
+"""Models of latent vectors: MLA, its sparse indexer, and DeepSeek-V4's compressed kinds."""
+
+from __future__ import annotations
+
+from kvplan.models.engines.families.fields import Fields
+from kvplan.models.engines.layers import Compressed, Latent, Layer
+
+
+def latent(fields: Fields, index: int, *, index_dim: int = 0, draft: bool = False) -> Latent:
+    """Make one MLA layer."""
+    rank = fields.count("kv_lora_rank", least=1)
+    rope = fields.count("qk_rope_head_dim", least=1)
+    return Latent(index, rank, rope, index_dim=index_dim, draft=draft)
+
+
+def mla(fields: Fields) -> list[Layer]:
+    """DeepSeek-V2/V3, Kimi-K2: one latent a token and layer; MTP layers alike."""
+    fields.require("num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim")
+    drafts = fields.count("num_nextn_predict_layers", 0)
+    layers = fields.layers
+    return [latent(fields, index, draft=index >= layers) for index in range(layers + drafts)]
+
+
+def indexed_mla(fields: Fields) -> list[Layer]:
+    """DeepSeek-V3.2, GLM-5: MLA whose sparse indexer keeps a key of index_head_dim a token.
+
+    With index_topk_freq f and index_skip_topk_offset o, layer i owns an indexer where
+    max(i - o + 1, 0) % f == 0 and else shares the one before; an MTP layer owns its own.
+    """
+    fields.require("num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim", "index_head_dim")
+    layers = fields.layers
+    drafts = fields.count("num_nextn_predict_layers", 0)
+    every = fields.count("index_topk_freq", 1, least=1)
+    offset = fields.count("index_skip_topk_offset", 0)
+    keys = fields.count("index_head_dim", least=1)
+    return [
+        latent(
+            fields,
+            index,
+            index_dim=keys if index >= layers or max(index - offset + 1, 0) % every == 0 else 0,
+            draft=index >= layers,
+        )
+        for index in range(layers + drafts)
+    ]
+
+
+def deepseek_v4(fields: Fields) -> list[Layer]:
+    """DeepSeek-V4: a window in every layer, and a compressed row every compress_ratios[i] tokens.
+
+    Layers of ratio 4 have an indexer over their compressed rows; ratio 0 is the window alone. The
+    list goes on over the MTP layers.
+    """
+    fields.require(
+        "num_hidden_layers",
+        "compress_ratios",
+        "head_dim",
+        "qk_rope_head_dim",
+        "sliding_window",
+        "index_head_dim",
+    )
+    layers = fields.layers
+    total = layers + fields.count("num_nextn_predict_layers", 0)
+    rope = fields.count("qk_rope_head_dim", least=1)
+    window = fields.count("sliding_window", least=1)
+    keys = fields.count("index_head_dim", least=1)
+    return [
+        Compressed(
+            index,
+            window,
+            fields.count("head_dim", least=rope) - rope,
+            rope,
+            ratio,
+            index_dim=keys if ratio == 4 else 0,
+            draft=index >= layers,
+        )
+        for index, ratio in enumerate(fields.counts("compress_ratios", total)[:total])
+    ]

@@ -1,0 +1,116 @@
+"""llama.cpp's caches as a problem, and what it prints of them.
+
+The engine allocates what its context asks for, so the requests of the one batch need just what it
+allocates; a block is a run of 256 cells. When unified, all sequences lie in one buffer, which is
+written as one request over their windows together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.llamacpp.caches import StateCache, TokenCache, state_cache, token_caches
+from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.plan import Plan
+from kvplan.models.problem import Problem
+
+SEQUENCE = "sequence"
+
+
+def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
+    """Make the problem whose plan is what llama.cpp 0.3.36 would allocate.
+
+    Raises
+    ------
+    InvalidProblem : a model or flags that the engine, or this adapter, refuses.
+    """
+    context = context_of(architecture, settings)
+    tokens = token_caches(architecture, settings)
+    state = state_cache(architecture, settings)
+    pools, caches = [_pool(cache) for cache in tokens], [_rule(one, context) for one in tokens]
+    if state is not None:
+        each = state.conv_bytes + state.recurrent_bytes
+        pools.append({"name": "state", "bytes": each})
+        caches.append({"name": "state", "pool": "state", "kind": "state", "blocks": state.rows})
+    return Problem.model_validate(
+        {
+            "name": f"{architecture.name} in llama.cpp",
+            "ranks": [{"name": "device", "quota": _quota(settings)}],
+            "tokens_per_block": PAD,
+            "pools": pools,
+            "caches": caches,
+            "batches": [{"name": "context", "requests": _requests(context, state)}],
+            "fill": "none",
+        }
+    )
+
+
+def _quota(settings: Mapping[str, Any]) -> int:
+    if settings["available"] is not None:
+        return int(settings["available"])
+    total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
+    if total is None or weights is None:
+        expected = "--available, or --gpu and --weights-gib"
+        raise InvalidProblem.at("--engine llama.cpp", expected, "no budget")
+    return max(0, int(total) - int(weights))
+
+
+def _pool(cache: TokenCache) -> dict[str, Any]:
+    parts = (("k", cache.key_bytes), ("v", cache.value_bytes))
+    buffers = [{"name": name, "bytes": PAD * each} for name, each in parts if each]
+    return {"name": cache.name, "buffers": buffers}
+
+
+def _rule(cache: TokenCache, context: Context) -> dict[str, Any]:
+    """Write how many cells a sequence takes: all of its context, or window + ubatch."""
+    rule: dict[str, Any] = {"name": cache.name, "pool": cache.name, "kind": "full"}
+    if cache.window and cache.cells < context.cells:
+        reach = cache.window * (context.sequences if context.streams == 1 else 1)
+        rule |= {"kind": "window", "keep": "in_flight", "window": reach}
+        rule["in_flight"] = context.ubatch + 1
+    return rule
+
+
+def _requests(context: Context, state: StateCache | None) -> list[dict[str, Any]]:
+    """Write the sequences; the unified buffer is one request, and the others hold states alone."""
+    request = {"name": SEQUENCE, "capacity": context.cells, "count": context.streams}
+    others = context.sequences - context.streams
+    if state is None or not others:
+        return [request]
+    return [request, {"name": "states", "capacity": 0, "count": others}]
+
+
+def figures(
+    architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
+) -> dict[str, str]:
+    """Return the figures of the log: n_ctx, n_ctx_seq, and cells and MiB of each cache."""
+    context = context_of(architecture, settings)
+    lines = {"n_ctx": str(context.total), "n_ctx_seq": str(context.cells)}
+    lines |= {"n_batch": str(context.batch), "n_ubatch": str(context.ubatch)}
+    for cache in token_caches(architecture, settings):
+        rows = plan.blocks[cache.name] * PAD
+        lines[f"{cache.name} cells"] = str(rows // cache.streams)
+        lines[f"{cache.name} layers"] = str(cache.layers)
+        lines[f"{cache.name} streams"] = str(cache.streams)
+        lines[f"{cache.name} K"] = mib(rows * cache.key_bytes)
+        lines[f"{cache.name} V"] = mib(rows * cache.value_bytes)
+        lines[f"{cache.name} size"] = mib(rows * (cache.key_bytes + cache.value_bytes))
+    state = state_cache(architecture, settings)
+    if state is not None:
+        rows = plan.blocks["state"]
+        lines["RS cells"] = str(rows // state.rows)
+        lines["RS layers"] = str(state.layers)
+        lines["RS R"] = mib(rows * state.conv_bytes)
+        lines["RS S"] = mib(rows * state.recurrent_bytes)
+        lines["RS size"] = mib(rows * (state.conv_bytes + state.recurrent_bytes))
+    return lines
+
+
+def mib(count: int) -> str:
+    """Bytes / 2^20 with two decimals, a tie to the even digit, as the log has it."""
+    scaled, rest = divmod(count * 100, 2**20)
+    scaled += rest > 2**19 or (rest == 2**19 and scaled % 2 == 1)
+    return f"{scaled // 100}.{scaled % 100:02d} MiB"

@@ -1,0 +1,106 @@
+"""The engines that `kvplan model` knows; each adapter registers itself by one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import one_of, shown
+
+if TYPE_CHECKING:
+    from kvplan.models.engines.layers import Architecture
+    from kvplan.models.plan import Plan
+    from kvplan.models.problem import Problem
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag of an engine, as its own command line spells it.
+
+    Attributes
+    ----------
+    name : as typed, with dashes: "--block-size".
+    kind : how the text is read: "count" (an integer of at least 0), "number" (exact Fraction),
+        "bytes", "word" or "switch" (no value; True or False).
+    default : of the parsed value; None is "not given".
+    help : one line.
+    choices : words allowed; empty for any.
+    repeated : the flag may come several times; its value is a tuple.
+    """
+
+    name: str
+    kind: Literal["count", "number", "bytes", "word", "switch"]
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+    repeated: bool = False
+
+    @property
+    def key(self) -> str:
+        """Key in the settings: dashes become underscores."""
+        return self.name.lstrip("-").replace("-", "_")
+
+
+class Settings(Mapping[str, Any]):
+    """Values by flag key, defaults included, and the terms common to all engines.
+
+    Common keys: total_bytes, weights_bytes (None where unknown), gpu (name or None).
+    """
+
+    def __init__(self, flags: tuple[Flag, ...], given: Mapping[str, Any]) -> None:
+        self._values = {flag.key: flag.default for flag in flags} | dict(given)
+        self.given = frozenset(given)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class Engine(Protocol):
+    """What an adapter module offers: FLAGS, build and figures (module-level functions do).
+
+    `build` raises InvalidProblem where the engine would refuse the model or the flags, with the
+    engine's reason. `figures` are what the engine prints in its log, by the words of the log, so
+    that `--check "GPU KV cache size: 123,456 tokens"` finds its line: each entry is the log line's
+    label and its value as printed. The problem is the one that `build` returned for the same input.
+    """
+
+    FLAGS: tuple[Flag, ...]
+
+    def build(self, architecture: Architecture, settings: Settings) -> Problem:
+        """Make the problem whose plan is what the engine would do."""
+
+    def figures(
+        self, architecture: Architecture, settings: Settings, problem: Problem, plan: Plan
+    ) -> dict[str, str]:
+        """Return the engine's own printed figures as functions of the plan."""
+
+
+_MODULES = {
+    "vllm": "kvplan.models.engines.vllm",
+    "sglang": "kvplan.models.engines.sglang",
+    "tensorrt-llm": "kvplan.models.engines.trtllm",
+    "atom": "kvplan.models.engines.atom",
+    "llama.cpp": "kvplan.models.engines.llamacpp",
+}
+ENGINES = tuple(_MODULES)
+
+
+def engine_named(name: str) -> Any:
+    """Import the adapter of an engine (an `Engine`).
+
+    Raises
+    ------
+    InvalidProblem : no such engine.
+    """
+    if name not in _MODULES:
+        raise InvalidProblem.at("--engine", one_of(ENGINES, name), shown(name))
+    return import_module(_MODULES[name])

@@ -1,0 +1,8 @@
+"""SGLang 0.5.23: pools of tokens by a cell size, window and state pools by fixed ratios."""
+
+from kvplan.models.engines.sglang.figures import figures
+from kvplan.models.engines.sglang.flags import FLAGS
+from kvplan.models.engines.sglang.pools import build
+from kvplan.models.engines.sglang.split import optimize
+
+__all__ = ["FLAGS", "build", "figures", "optimize"]

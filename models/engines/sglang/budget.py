@@ -1,0 +1,71 @@
+"""The bytes that SGLang shares out among its pools (_profile_available_bytes of 0.5.23).
+
+    rest = free after load - (1 - mem_fraction_static) x free before load
+
+which is `mem_fraction_static x before` less what the load took: a rank's memory section with the
+free bytes before the load as total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.ranks import Rank
+
+MIB, LARGE_CARD_BYTES, FLOOR_MIB = 2**20, 60 * 2**30, 10 * 1024
+CONTEXT_BYTES = 600 * MIB
+"""Bytes of the CUDA context and its libraries, which are gone before the first reading."""
+
+
+def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Quota or memory section of a rank.
+
+    Measured readings rule; without them the card's total and the weights stand in, and the terms
+    that nobody measured say so.
+
+    Raises
+    ------
+    InvalidProblem : nothing says how many bytes there are.
+    """
+    if settings["available"] is not None:
+        return {"quota": int(settings["available"])}
+    share = settings["mem_fraction_static"]
+    before, after = settings["free_before_load"], settings["free_after_load"]
+    if before is not None and after is not None:
+        return {"memory": _section(before, {"load": before - after}, share, settings)}
+    total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
+    if total is None or weights is None:
+        expected = "--available, or --free-before-load and --free-after-load, or --gpu and weights"
+        raise InvalidProblem.at("--engine sglang", expected, "no budget")
+    scaled = CONTEXT_BYTES * Fraction(share if share is not None else 1)
+    other = {"weights": int(weights), "context (estimated)": -int(-scaled // 1)}
+    return {"memory": _section(int(total), other, share, settings)}
+
+
+def _section(
+    total: int, other: dict[str, int], share: Fraction | None, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write a memory section; without a given share the slack is what the engine would reserve."""
+    if share is None:
+        other["activations and graphs (estimated)"] = reserve_bytes(total, settings)
+    return {"total": total, "utilization": share if share is not None else 1, "other": other}
+
+
+def reserve_bytes(total: int, settings: Mapping[str, Any]) -> int:
+    """Slack behind the default share, in MiB: 512 + 1.5 x max(chunk, 2048) + 128 x tp x pp.
+
+    At least 10 GiB on cards above 60 GiB (memory_hook.py of 0.5.23; its graph terms, which depend
+    on the batch sizes that are captured, are left out).
+    """
+    chunk = max(int(settings["chunked_prefill_size"] or 0), 2048)
+    ranks = int(settings["tp_size"]) * int(settings["pp_size"])
+    reserve = 512 + chunk * 3 // 2 + 128 * ranks
+    return MIB * (max(reserve, FLOOR_MIB) if total > LARGE_CARD_BYTES else reserve)
+
+
+def rest_bytes(settings: Mapping[str, Any]) -> int:
+    """Bytes for all pools of a rank."""
+    return Rank.model_validate({"name": "any", **rank_entry(settings)}).quota_bytes

@@ -1,0 +1,190 @@
+"""SGLang's own flags, and what they resolve to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Compressed
+from kvplan.models.engines.registry import Flag
+from kvplan.models.errors import Fault, InvalidProblem
+from kvplan.models.messages import shown
+
+ELEMENT_BYTES = {"bf16": 2, "bfloat16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "mxfp8": 1}
+STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
+
+FLAGS = (
+    Flag("--available", "bytes", None, "measured: bytes left for all pools of a rank"),
+    Flag("--free-before-load", "bytes", None, "measured: free bytes before the weights load"),
+    Flag("--free-after-load", "bytes", None, "measured: free bytes after the weights load"),
+    Flag("--mem-fraction-static", "number", None, "share for weights and pools"),
+    Flag("--device", "word", "cuda", "pages of an npu are not padded", ("cuda", "npu")),
+    Flag("--tp-size", "count", 1, "tensor parallel ranks"),
+    Flag("--pp-size", "count", 1, "pipeline stages"),
+    Flag("--dp-size", "count", 1, "data parallel replicas"),
+    Flag("--enable-dp-attention", "switch", False, "replicas share the tensor parallel ranks"),
+    Flag("--dcp-size", "count", 1, "decode context parallel ranks"),
+    Flag("--page-size", "count", 1, "tokens of a page"),
+    Flag("--context-length", "count", None, "longest request in tokens; default the model's"),
+    Flag(
+        "--kv-cache-dtype", "word", "auto", "element of keys and values", ("auto", *ELEMENT_BYTES)
+    ),
+    Flag("--max-total-tokens", "count", None, "tokens of the pool at most"),
+    Flag("--max-running-requests", "count", None, "requests at once"),
+    Flag("--chunked-prefill-size", "count", 8192, "prefill chunk in tokens; 0 switches it off"),
+    Flag("--disable-radix-cache", "switch", False, "no prefix reuse"),
+    Flag("--disable-overlap-schedule", "switch", False, "one batch in flight"),
+    Flag("--swa-full-tokens-ratio", "number", None, "window tokens for a full token (0.8)"),
+    Flag("--swa-eviction-interval", "count", 128, "SGLANG_SWA_EVICTION_INTERVAL"),
+    Flag("--disable-hybrid-swa-memory", "switch", False, "window layers keep every token"),
+    Flag("--mamba-full-memory-ratio", "number", Fraction(9, 10), "state bytes for a byte of KV"),
+    Flag("--max-mamba-cache-size", "count", None, "state slots"),
+    Flag("--mamba-radix-cache-strategy", "word", "auto", "state checkpoints", STRATEGIES),
+    Flag("--mamba-ssm-dtype", "word", None, "element of recurrent states"),
+    Flag("--speculative-algorithm", "word", None, "EAGLE, EAGLE3, NEXTN or STANDALONE"),
+    Flag("--speculative-num-steps", "count", None, "draft steps"),
+    Flag("--speculative-eagle-topk", "count", None, "draft branches"),
+    Flag("--speculative-num-draft-tokens", "count", None, "tokens verified at once"),
+    Flag("--speculative-draft-layers", "count", None, "layers of the draft; default the model's"),
+)
+
+FEWEST, MOST, PER_CONTEXT = 2048, 4096, 512
+DRAFTS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
+
+
+SIZES = ("tp_size", "pp_size", "dp_size", "dcp_size", "page_size", "swa_eviction_interval")
+
+
+def check_sizes(settings: Mapping[str, Any]) -> None:
+    """Refuse sizes below 1, and replicas or context ranks that do not divide the ranks.
+
+    Raises
+    ------
+    InvalidProblem : one fault for each flag.
+    """
+    faults = [
+        Fault("--" + key.replace("_", "-"), "at least 1", shown(settings[key]))
+        for key in SIZES
+        if int(settings[key]) < 1
+    ]
+    if faults:
+        raise InvalidProblem(faults)
+    ranks = int(settings["tp_size"])
+    if ranks % replicas(settings):
+        raise InvalidProblem.at(
+            "--dp-size", f"a divisor of {ranks} ranks", shown(settings["dp_size"])
+        )
+    if attention_ranks(settings) % int(settings["dcp_size"]):
+        expected = f"a divisor of {attention_ranks(settings)} ranks"
+        raise InvalidProblem.at("--dcp-size", expected, shown(settings["dcp_size"]))
+
+
+def element_bytes(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """Bytes of one key or value; "auto" is the model's own dtype."""
+    word = settings["kv_cache_dtype"]
+    return DTYPE_BITS[model_dtype(architecture)] // 8 if word == "auto" else ELEMENT_BYTES[word]
+
+
+def model_dtype(architecture: Architecture) -> str:
+    """The dtype a model runs in: its config's (bfloat16 without one); float16 for float32."""
+    return {"float32": "float16", "": "bfloat16"}.get(architecture.dtype, architecture.dtype)
+
+
+def attention_ranks(settings: Mapping[str, Any]) -> int:
+    """Ranks that share the heads: tp, or tp / dp under DP attention."""
+    return int(settings["tp_size"]) // replicas(settings)
+
+
+def replicas(settings: Mapping[str, Any]) -> int:
+    """Attention replicas that share slots and requests (attn_dp_size)."""
+    return int(settings["dp_size"]) if settings["enable_dp_attention"] else 1
+
+
+def wanted_requests(settings: Mapping[str, Any]) -> int | None:
+    """max_running_requests of one replica: max(1, flag // replicas)."""
+    flag = settings["max_running_requests"]
+    return None if flag is None else max(1, int(flag) // replicas(settings))
+
+
+def estimated_requests(tokens: int, context: int) -> int:
+    """Requests without --max-running-requests: 512 a context's worth of tokens, 2048 to 4096."""
+    return max(FEWEST, min(MOST, tokens * PER_CONTEXT // context))
+
+
+def context_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """--context-length, or the model's.
+
+    Raises
+    ------
+    InvalidProblem : neither says it.
+    """
+    context = int(settings["context_length"] or architecture.max_positions)
+    if context < 1:
+        raise InvalidProblem.at("--context-length", "tokens (the config names none)", "none")
+    return context
+
+
+def draft_layers(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """Layers of the draft that share the pool's token ids; 0 without speculation.
+
+    Raises
+    ------
+    InvalidProblem : a draft whose size cannot be told.
+    """
+    word = settings["speculative_algorithm"]
+    if word is None:
+        return 0
+    if word not in DRAFTS:
+        raise InvalidProblem.at(
+            "--speculative-algorithm", f"one of {', '.join(DRAFTS)}", shown(word)
+        )
+    if settings["speculative_draft_layers"] is not None:
+        return int(settings["speculative_draft_layers"])
+    if not architecture.draft:
+        raise InvalidProblem.at(
+            "--speculative-draft-layers", "the draft's layers: the config has no MTP layer", "none"
+        )
+    return len(architecture.draft)
+
+
+def draft_tokens(settings: Mapping[str, Any]) -> int:
+    """Tokens that one verification holds (speculative_num_draft_tokens); 0 without speculation."""
+    if settings["speculative_algorithm"] is None:
+        return 0
+    tokens = settings["speculative_num_draft_tokens"]
+    if not tokens:
+        raise InvalidProblem.at("--speculative-num-draft-tokens", "at least 1", shown(tokens))
+    return int(tokens)
+
+
+def swa_ratio(architecture: Architecture, settings: Mapping[str, Any]) -> Fraction:
+    """--swa-full-tokens-ratio; 0.8 by default, 0.1 with DeepSeek-V4's compressed layers.
+
+    Raises
+    ------
+    InvalidProblem : not above 0 and at most 1.
+    """
+    given = settings["swa_full_tokens_ratio"]
+    if given is None:
+        compressed = any(isinstance(layer, Compressed) for layer in architecture.layers)
+        return Fraction(1, 10) if compressed else Fraction(4, 5)
+    if not 0 < Fraction(given) <= 1:
+        raise InvalidProblem.at("--swa-full-tokens-ratio", "above 0, at most 1", shown(given))
+    return Fraction(given)
+
+
+def ratio_rule(
+    ratio: Fraction, pages: Sequence[tuple[Fraction, Fraction]], rests: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Hold the engine's split: window = floor(r x full), and full pages as if r were met exactly.
+
+    full x (F + r S) <= rest on every stage, with F and S the bytes of a full and a window page.
+    """
+    above, below = ratio.numerator, ratio.denominator
+    terms = {"blocks:full": above, "blocks:window": -below}
+    rules: list[dict[str, Any]] = [{"terms": terms, "min": 0, "max": below - 1}]
+    weights = (full + ratio * window for full, window in pages)
+    limits = sorted(set(zip(weights, rests, strict=True)))
+    rules += [{"terms": {"blocks:full": str(weight)}, "max": rest} for weight, rest in limits]
+    return rules

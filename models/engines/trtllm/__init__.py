@@ -1,0 +1,6 @@
+"""TensorRT-LLM's KVCacheManagerV2: coalesced slots, floors, and a quota split by ratio."""
+
+from kvplan.models.engines.trtllm.adapter import build, figures
+from kvplan.models.engines.trtllm.flags import FLAGS
+
+__all__ = ["FLAGS", "build", "figures"]

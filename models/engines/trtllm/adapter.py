@@ -1,0 +1,120 @@
+"""TensorRT-LLM (KVCacheManagerV2): a model and flags as a problem, and its printed figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from kvplan.models.engines.layers import Architecture, Recurrent
+from kvplan.models.engines.trtllm.buffers import buffers_of
+from kvplan.models.engines.trtllm.manager import (
+    Ask,
+    Bounds,
+    Constraint,
+    Manager,
+    granule_bytes,
+    group_name,
+    manager_problem,
+)
+from kvplan.models.engines.trtllm.ratio import group_ratios, planned_quota, slot_counts
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
+from kvplan.models.plan import Plan
+from kvplan.models.problem import Problem
+
+
+def manager_of(architecture: Architecture, settings: Mapping[str, Any]) -> Manager:
+    """Write what the runtime builds its manager with.
+
+    Constraints: one request of --max_seq_len beside requests of one token up to --max_batch_size
+    (the long one may shrink under FIT_TO_QUOTA), and a prefill of --max_num_tokens. The ratio comes
+    from --avg_seq_len, a batch of such requests; else from the constraints.
+    """
+    longest = int(settings["max_seq_len"] or architecture.max_positions)
+    others = int(settings["max_batch_size"]) - 1
+    if longest < 1 or others < 0:
+        found = shown(settings["max_seq_len"] if longest < 1 else settings["max_batch_size"])
+        raise InvalidProblem.at("--max_seq_len and --max_batch_size", "at least 1 each", found)
+    fits = settings["constraint_policy"] == "FIT_TO_QUOTA"
+    asks = [Ask(longest, longest - 1, fits=fits)]
+    asks += [Ask(1, 0, others)] if others else []
+    chunk = min(longest, max(1, int(settings["max_num_tokens"])))
+    mean = settings["avg_seq_len"]
+    typical = Constraint((Ask(int(mean), int(mean) - 1, others + 1),)) if mean else None
+    return Manager(
+        layers=tuple(buffers_of(architecture, settings)),
+        block=int(settings["tokens_per_block"]),
+        constraints=(Constraint(tuple(asks)), Constraint((Ask(chunk, 0),))),
+        resume=Fraction(settings["max_util_for_resume"]),
+        state_headroom=bool(settings["state_headroom"]),
+        max_rewind=settings["max_rewind_len"],
+        typical=typical,
+        name=f"{architecture.name} in TensorRT-LLM",
+    )
+
+
+def quota_of(settings: Mapping[str, Any]) -> int:
+    """Bytes of the GPU tier: free_gpu_memory_fraction of what is free after the load.
+
+    Raises
+    ------
+    InvalidProblem : nothing says how many bytes there are.
+    """
+    if settings["available"] is not None:
+        return int(settings["available"])
+    free, share = settings["free"], Fraction(settings["free_gpu_memory_fraction"])
+    if free is None:
+        total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
+        if total is None or weights is None:
+            expected = "--available or --free, or --gpu and --weights-gib"
+            raise InvalidProblem.at("--engine tensorrt-llm", expected, "no budget")
+        free = max(0, int(total) - int(weights))
+    return int(free * share)
+
+
+def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
+    """Make the problem whose plan is what KVCacheManagerV2 would allocate.
+
+    FIXED allocates max(bytes of the floors, the quota rounded up to a granule), which may exceed
+    the quota, and splits it by ratio. FIT_TO_QUOTA keeps to the quota rounded down and shortens the
+    longest request where needed; what is left is shared by the ratio (of --avg_seq_len, or of the
+    constraints as they were asked), without the engine's rounding to grains.
+
+    Raises
+    ------
+    InvalidProblem : a model or flags that the engine, or this adapter, refuses.
+    """
+    manager, quota = manager_of(architecture, settings), quota_of(settings)
+    granule = granule_bytes(quota)
+    if any(ask.fits for ask in manager.constraints[0].requests):
+        ratios = group_ratios(manager, granule)
+        shares = {group_name(g): str(r) for g, r in zip(manager.groups, ratios, strict=True)}
+        usable = quota // granule * granule
+        return manager_problem(manager, usable, Bounds(granule=granule), fill={"shares": shares})
+    sizes = [group.slot_sizes for group in manager.groups]
+    counts = dict(zip(sizes, slot_counts(manager, quota), strict=True))
+    planned = planned_quota(manager, quota)
+    return manager_problem(manager, planned, Bounds(counts, granule), fill="all")
+
+
+def figures(
+    architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
+) -> dict[str, str]:
+    """Return slot sizes, floors and counts of each pool group, and bytes of the tier."""
+    manager, quota = manager_of(architecture, settings), quota_of(settings)
+    granule = granule_bytes(quota)
+    lines = {"quota": str(quota), "granularity": str(granule)}
+    total = 0
+    for index, group in enumerate(manager.groups):
+        name = group_name(group)
+        slots = plan.blocks[name]
+        lines[f"pool group {index} slot sizes"] = str(list(group.slot_sizes))
+        lines[f"pool group {index} min slots"] = str(plan.floors[name])
+        lines[f"pool group {index} slots"] = str(slots)
+        total += sum(-(-slots * size // granule) * granule for size in group.slot_sizes)
+    lines["total bytes"] = str(total)
+    lines["exceeds quota"] = "yes" if total > quota else "no"
+    if any(isinstance(layer, Recurrent) for layer in architecture.target):
+        lines["state life cycles"] = "1"
+    return lines

@@ -1,0 +1,81 @@
+"""Block sizes beside states, padded state pages, and the layers of pipeline stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import lcm
+from typing import Any
+
+from kvplan.models.engines.vllm.layout import stages_of
+from kvplan.models.engines.vllm.spec import Spec
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
+
+DEFAULT_BLOCK, SPARSE_BLOCK = 16, 64
+"""Tokens of a block: 64 where a sparse indexer's kernel asks for it."""
+
+
+def aligned_block(specs: Sequence[Spec], settings: Mapping[str, Any]) -> int:
+    """Tokens of an attention block: the user's, raised so that a state fits in its page.
+
+    With a bytes of attention a token and m bytes of a state (the first of each kind), k the user's
+    block or what the kernel takes (16):
+    none, align  A = k ceil(m / (k a));  all  A = c ceil(ceil(m / a) / c), c = lcm(chunk, k);
+    block = max(user's, A).   (vllm/platforms/interface.py, _align_hybrid_block_size)
+    """
+    attends = [spec for spec in specs if spec.kind != "mamba"]
+    default = attends[0].block_tokens if attends else DEFAULT_BLOCK
+    asked = settings["block_size"]
+    block = int(asked) if asked else default
+    if asked is not None and (block < 1 or block % DEFAULT_BLOCK):
+        raise InvalidProblem.at("--block-size", f"a multiple of {DEFAULT_BLOCK}", str(asked))
+    states = [spec for spec in specs if spec.kind == "mamba"]
+    if not states or not attends:
+        return block
+    token = next((s for s in attends if s.kind in ("full", "mla")), attends[0]).token_bytes
+    state = states[0].state_bytes
+    if states[0].mode == "all":
+        step = lcm(int(settings["mamba_block_size"] or block), block)
+        tokens = -(-state // token)
+        return max(block, step * -(-tokens // step))
+    return max(block, block * -(-state // (block * token)))
+
+
+def with_block(spec: Spec, block: int, settings: Mapping[str, Any]) -> Spec:
+    """Lay the block size over a spec; a state's own matters in mode all."""
+    own = settings["mamba_block_size"] if spec.kind == "mamba" else None
+    return spec.with_block(int(own) if own and spec.mode == "align" else block)
+
+
+def padded_states(specs: list[Spec]) -> list[Spec]:
+    """Pad state pages to the attention page that they were aligned with."""
+    pages = [spec.page_bytes for spec in specs if spec.kind in ("full", "mla")]
+    if not pages or not any(spec.kind == "mamba" for spec in specs):
+        return specs
+    return [
+        replace(spec, padded_bytes=max(pages[0], spec.state_bytes))
+        if spec.kind == "mamba"
+        else spec
+        for spec in specs
+    ]
+
+
+def stage_layers(layers: int, settings: Mapping[str, Any]) -> list[range]:
+    """Layers of each pipeline stage (get_pp_indices).
+
+    layers // stages each; what is left goes one each to the stages before the last, backwards.
+    """
+    stages = max(1, int(settings["pipeline_parallel_size"]))
+    given = settings["pp_layer_partition"]
+    if given is not None:
+        parts = [int(part) for part in str(given).split(",") if part.strip().isdecimal()]
+        if len(parts) != stages or sum(parts) != layers:
+            expected = f"{stages} counts that sum to {layers}"
+            raise InvalidProblem.at("--pp-layer-partition", expected, shown(given))
+        return list(stages_of(parts))
+    base, left = divmod(layers, stages)
+    counts = [base] * stages
+    for index in range(2, left + 2):
+        counts[-index] += 1
+    return list(stages_of(counts))

@@ -1,0 +1,196 @@
+"""From layers to vLLM's specs: bytes of a page by KV dtype, sharing among ranks, block sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+from kvplan.models.engines.layers import (
+    DTYPE_BITS,
+    Architecture,
+    Attention,
+    Compressed,
+    Latent,
+    Layer,
+    Recurrent,
+    Tensor,
+)
+from kvplan.models.engines.states import state_tensors
+from kvplan.models.engines.vllm.alignment import (
+    DEFAULT_BLOCK,
+    SPARSE_BLOCK,
+    aligned_block,
+    padded_states,
+    stage_layers,
+    with_block,
+)
+from kvplan.models.engines.vllm.flags import Speculation, speculation, state_mode, weights_dtype
+from kvplan.models.engines.vllm.layout import Serving
+from kvplan.models.engines.vllm.spec import Spec
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
+
+SCALE_BYTES = 4  # one fp32 scale for each K and each V head of a token
+DS_MLA_BYTES = 656  # 512 fp8, 4 fp32 scales, 64 bf16 rotary elements
+QUANTUM = 128  # index elements that share one fp32 scale
+
+
+def specs_of(
+    architecture: Architecture, settings: Mapping[str, Any], serving: Serving
+) -> tuple[list[Spec], list[int]]:
+    """Specs in the order of the layers, and how many of them each pipeline stage holds.
+
+    Draft layers lie behind the target's, on the last stage.
+
+    Raises
+    ------
+    InvalidProblem : a kind or a dtype that vLLM has no cache for, or heads that do not divide.
+    """
+    draft = speculation(architecture, settings)
+    reader = _Reader(architecture, settings, serving, draft)
+    owners: list[int] = []
+    specs: list[Spec] = []
+    for layer in architecture.target:
+        for spec in reader.specs(layer):
+            specs.append(spec)
+            owners.append(layer.index)
+    drafted = [spec for layer in draft.layers for spec in reader.specs(layer, drafted=True)]
+    block = aligned_block(specs, settings)
+    specs = [with_block(spec, block, settings) for spec in (*specs, *drafted)]
+    specs = padded_states(specs)
+    stages = stage_layers(architecture.total_layers, settings)
+    counts = [sum(index in stage for index in owners) for stage in stages]
+    counts[-1] += len(drafted)
+    return specs, counts
+
+
+class _Reader:
+    """Turns layers into specs of the default block."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        settings: Mapping[str, Any],
+        serving: Serving,
+        draft: Speculation,
+    ) -> None:
+        self.settings, self.serving, self.draft = settings, serving, draft
+        self.ranks = max(1, int(settings["tensor_parallel_size"]))
+        self.weights = weights_dtype(architecture, settings)
+        self.sparse = any(isinstance(x, Latent) and x.index_dim for x in architecture.layers)
+        self.block = SPARSE_BLOCK if self.sparse else DEFAULT_BLOCK
+
+    def specs(self, layer: Layer, *, drafted: bool = False) -> list[Spec]:
+        """Specs of one layer: two where a sparse indexer keeps keys of its own."""
+        if isinstance(layer, Attention):
+            return [self._attention(layer, drafted=drafted)]
+        if isinstance(layer, Latent):
+            return self._latent(layer)
+        if isinstance(layer, Compressed):
+            raise InvalidProblem.at(
+                "--engine vllm",
+                "layers other than DeepSeek-V4's compressed ones (their alignment and compressor "
+                "states are not established; --engine atom knows its own)",
+                "compressed layers",
+            )
+        return [self._state(layer)]
+
+    def _attention(self, layer: Attention, *, drafted: bool) -> Spec:
+        """bs x H x (Dk + Dv) x e; H = max(1, heads // tp).
+
+        A draft of another model keeps its keys in its own dtype under a quantised target.
+        """
+        word = self.settings["kv_cache_dtype"]
+        own = drafted and bool(self.draft.dtype)
+        word = self.draft.dtype if own else word
+        if max(layer.kv_heads, self.ranks) % min(layer.kv_heads, self.ranks):
+            expected = f"a divisor or a multiple of {layer.kv_heads} KV heads"
+            raise InvalidProblem.at("--tensor-parallel-size", expected, str(self.ranks))
+        heads = layer.heads_of_rank(self.ranks)
+        bytes_ = heads * (self._row(layer.key_dim, word) + self._row(layer.value_dim, word))
+        kind: Literal["full", "window", "chunked"] = layer.reach
+        identity = (heads, layer.key_dim, layer.value_dim, word)
+        reach = layer.window or layer.chunk
+        return Spec(kind, self.block, Fraction(bytes_), reach=reach, identity=identity)
+
+    def _row(self, dim: int, word: str) -> int:
+        """Bytes of one head's key or value.
+
+        auto, bf16, fp16: 2 a element; fp8: 1; per token-head: 1 and a fp32 scale; nvfp4: half a
+        byte, and a fp8 scale for 16 elements.
+        """
+        if word == "nvfp4":
+            if dim % 16:
+                raise InvalidProblem.at("--kv-cache-dtype", "heads of a multiple of 16", str(dim))
+            return dim // 2 + dim // 16
+        if word == "fp8_ds_mla":
+            raise InvalidProblem.at("--kv-cache-dtype", "a dtype for keys and values", word)
+        if word.endswith("_per_token_head"):
+            return dim + SCALE_BYTES
+        return dim if word.startswith("fp8") else dim * self._element(word)
+
+    def _element(self, word: str) -> int:
+        return DTYPE_BITS[self.weights if word == "auto" else word] // 8
+
+    def _latent(self, layer: Latent) -> list[Spec]:
+        """One vector a token for all heads, on every rank; with its indexer's key of 132 bytes.
+
+        fp8 with a sparse indexer is stored as fp8_ds_mla. The MLA layer names its cache dtype, the
+        indexer names none, so that the two never merge.
+        """
+        word = self.settings["kv_cache_dtype"]
+        if self.sparse and word.startswith("fp8") and not word.endswith("_head"):
+            word = "fp8_ds_mla"
+        specs = [self._vector(layer, word)]
+        if layer.index_dim:
+            key = layer.index_dim + layer.index_dim // QUANTUM * 4
+            identity = (key, "uint8")
+            specs.append(Spec("mla", self.block, Fraction(key), identity=identity))
+        return specs
+
+    def _vector(self, layer: Latent, word: str) -> Spec:
+        width = layer.latent_dim + layer.rope_dim
+        if word == "fp8_ds_mla":
+            if (layer.latent_dim, layer.rope_dim) != (512, 64):
+                expected = "latents of 512 + 64 elements for fp8_ds_mla"
+                raise InvalidProblem.at("--kv-cache-dtype", expected, str(width))
+            bytes_ = DS_MLA_BYTES
+        elif word == "nvfp4" or word.endswith("_per_token_head"):
+            raise InvalidProblem.at("--kv-cache-dtype", "auto or fp8 for MLA", shown(word))
+        else:
+            bytes_ = width if word.startswith("fp8") else width * self._element(word)
+        return Spec("mla", self.block, Fraction(bytes_), identity=(width, word), named_dtype=word)
+
+    def _state(self, layer: Recurrent) -> Spec:
+        tensors = state_tensors(
+            layer,
+            self.ranks,
+            self.draft.tokens,
+            conv_dtype=self._conv_dtype(),
+            state_dtype=self._state_dtype(layer),
+        )
+        mode = state_mode(self.settings, self.serving.version)
+        return Spec(
+            "mamba",
+            self.block,
+            state_bytes=sum(tensor.bytes for tensor in tensors),
+            mode=mode,  # type: ignore[arg-type]
+            speculative_blocks=self.draft.tokens,
+            identity=_identity(tensors),
+        )
+
+    def _conv_dtype(self) -> str:
+        word = self.settings["mamba_cache_dtype"]
+        return self.weights if word == "auto" else str(word)
+
+    def _state_dtype(self, layer: Recurrent) -> str:
+        """--mamba-ssm-cache-dtype, else the config's, else that of the convolution."""
+        word = self.settings["mamba_ssm_cache_dtype"]
+        if word != "auto":
+            return str(word)
+        return layer.state_dtype or self._conv_dtype()
+
+
+def _identity(tensors: Sequence[Tensor]) -> tuple[object, ...]:
+    return tuple((tensor.shape, tensor.dtype) for tensor in tensors)

@@ -1,0 +1,102 @@
+"""What vLLM changed in the sizing of its pool, by version.
+
+Read from runs of the pool-sizing code of 0.19.0, 0.25.1 and 0.33.0; the versions between them are a
+text search in the published wheels.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
+
+OLDEST, NEWEST = (0, 19, 0), (0, 33, 0)
+_TEXT = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True)
+class Version:
+    """The rules of one version, as switches."""
+
+    number: tuple[int, int, int]
+
+    @property
+    def text(self) -> str:
+        """0.33.0."""
+        return ".".join(map(str, self.number))
+
+    @property
+    def flight_counts_batches(self) -> bool:
+        """A window holds the tokens of every batch in flight; before, of one batch."""
+        return self.number >= (0, 26, 0)
+
+    @property
+    def charges_graphs(self) -> bool:
+        """The estimate of the CUDA graphs is taken off the budget."""
+        return self.number >= (0, 21, 0)
+
+    @property
+    def charges_null_block(self) -> bool:
+        """The check and auto-fit leave the null block out of what a request can use."""
+        return self.number >= (0, 29, 0)
+
+    @property
+    def has_packed_layout(self) -> bool:
+        """Block-outermost layouts may pack pages of several sizes in one block."""
+        return self.number >= (0, 29, 0)
+
+    @property
+    def splits_packed_windows(self) -> bool:
+        """Packed groups of windows are split to the block that full attention needs."""
+        return self.number >= (0, 33, 0)
+
+    @property
+    def pads_odd_pages(self) -> bool:
+        """A page that does not divide the largest is padded to it; before, the start is refused."""
+        return self.number >= (0, 26, 0)
+
+    @property
+    def pads_state_pages(self) -> bool:
+        """A state page below the common page is padded to it when pages are unified."""
+        return self.number >= (0, 20, 0)
+
+    @property
+    def tokens_from_concurrency(self) -> bool:
+        """The token line is int(concurrency x length); before, blocks // groups x least block."""
+        return self.number >= (0, 20, 0)
+
+    @property
+    def override_replaces_memory(self) -> bool:
+        """--num-gpu-blocks-override stands in for the memory in the check, too."""
+        return self.number >= (0, 20, 0)
+
+    @property
+    def merges_mla_of_any_head(self) -> bool:
+        """MLA layers that name one cache dtype merge into one page whatever their head sizes."""
+        return self.number < (0, 26, 0)
+
+    @property
+    def has_state_mode_all(self) -> bool:
+        """Mamba cache mode "all" exists."""
+        return self.number < (0, 33, 0)
+
+    @property
+    def mode_all_adds_speculative(self) -> bool:
+        """Mode "all" charges the speculative blocks beside one block for every block of tokens."""
+        return self.number >= (0, 20, 0)
+
+
+def version_of(text: str) -> Version:
+    """Read a version between 0.19 and 0.33.
+
+    Raises
+    ------
+    InvalidProblem : no version, or one whose rules are not known.
+    """
+    match = _TEXT.fullmatch(text)
+    number = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+    if number is None or not OLDEST <= number <= (*NEWEST[:2], 999):
+        raise InvalidProblem.at("--engine-version", "a vLLM version, 0.19 to 0.33", shown(text))
+    return Version(number)

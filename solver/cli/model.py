@@ -1,0 +1,177 @@
+"""kvplan model: a model's config.json in, the problem that an engine would face out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from kvplan.models import Problem
+    from kvplan.models.engines.layers import Architecture
+    from kvplan.models.engines.registry import Settings
+
+
+def model(
+    context: typer.Context,
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG.json", help="The model's config; - is standard input.")
+    ],
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp",
+            help="Whose rules; its own flags follow (--flags lists them).",
+        ),
+    ] = "vllm",
+    gpu: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A card of the table, such as H100-80GB.")
+    ] = None,
+    total: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="Total of the card, as its driver says.")
+    ] = None,
+    weights_gib: Annotated[
+        str | None,
+        typer.Option(metavar="GIB", help="Weights on one rank, as the engine logs them."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LINE",
+            help='A line of the log, such as "GPU KV cache size: 302,921 tokens"; exit 1 where '
+            "the figure differs. Repeatable.",
+        ),
+    ] = None,
+    optimize: Annotated[
+        bool, typer.Option("--optimize", help="Free what the engine fixes; say what to set.")
+    ] = False,
+    mean_tokens: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TOKENS", help="Length of a request for --optimize; default the longest."
+        ),
+    ] = None,
+    flags: Annotated[
+        bool, typer.Option("--flags", help="List the engine's flags and exit.")
+    ] = False,
+) -> int:
+    """Print the problem whose plan is what an engine would do with a model.
+
+    The engine's own printed figures follow from the plan and stand above the problem as comments.
+    """
+    from kvplan.models.engines.registry import engine_named
+
+    adapter = engine_named(engine)
+    if config.startswith("--"):
+        _misplaced(config)
+    if flags:
+        return _list_flags(adapter.FLAGS)
+
+    from kvplan.models.engines.architecture import load_architecture
+    from kvplan.models.engines.settings import read_settings
+
+    settings = read_settings(adapter.FLAGS, context.args, _common(gpu, total, weights_gib))
+    architecture = load_architecture(config)
+    return _answer(adapter, architecture, settings, tuple(check or ()), optimize, mean_tokens)
+
+
+def _misplaced(argument: str) -> None:
+    """Refuse a flag where the config should be."""
+    from kvplan.models import InvalidProblem
+
+    raise InvalidProblem.at("CONFIG.json", "a file before the engine's own flags", argument)
+
+
+def _list_flags(flags: Any) -> int:
+    for flag in flags:
+        default = "" if flag.default in (None, False) else f" (default {flag.default})"
+        typer.echo(f"{flag.name:36}{flag.help}{default}")
+    return 0
+
+
+def _common(gpu: str | None, total: str | None, weights_gib: str | None) -> dict[str, Any]:
+    """Settings that all engines share; bytes are None where nothing says them."""
+    from kvplan.models.engines.cards import total_bytes
+
+    table = total_bytes(gpu) if gpu is not None else None
+    known = _bytes_of("--total", total) if total is not None else table
+    weights = None
+    if weights_gib is not None:
+        weights = _bytes_of("--weights-gib", f"{weights_gib}GiB")
+    return {
+        "gpu": gpu,
+        "total_bytes": known,
+        "total_is_estimated": total is None and table is not None,
+        "weights_bytes": weights,
+    }
+
+
+def _bytes_of(flag: str, text: str) -> int:
+    from kvplan.models import InvalidProblem
+    from kvplan.models.messages import Misfit
+    from kvplan.models.units import parse_bytes
+
+    try:
+        return parse_bytes(int(text) if text.isdecimal() else text, round_up=False)
+    except Misfit as error:
+        raise InvalidProblem.at(flag, error.expected, error.got) from None
+
+
+def _answer(
+    adapter: Any,
+    architecture: Architecture,
+    settings: Settings,
+    expected: tuple[str, ...],
+    optimize: bool,
+    mean_tokens: int | None,
+) -> int:
+    """Solve, compare, and print."""
+    from kvplan.solver.cli.model_text import check_lines, comment_text, problem_text
+
+    problem: Problem = adapter.build(architecture, settings)
+    figures, refused = _figures(adapter, architecture, settings, problem)
+    title = "the engine refuses to start" if refused else "what the engine prints"
+    sys.stdout.write(comment_text(title, figures))
+    if optimize:
+        sys.stdout.write(_advice(adapter, architecture, settings, problem, mean_tokens))
+    sys.stdout.write(problem_text(problem))
+    differences = check_lines(figures, expected)
+    for line in differences:
+        print(line, file=sys.stderr)
+    return 1 if differences else 0
+
+
+def _figures(
+    adapter: Any, architecture: Architecture, settings: Settings, problem: Problem
+) -> tuple[Mapping[str, str], bool]:
+    """The engine's figures from the plan, or from its refusal where there is none."""
+    from kvplan.models import Infeasible
+    from kvplan.solver import plan
+
+    try:
+        answer = plan(problem)
+    except Infeasible as refusal:
+        if hasattr(adapter, "refusal"):
+            return adapter.refusal(architecture, settings), True
+        return {"refused": refusal.reasons[0]}, True
+    return adapter.figures(architecture, settings, problem, answer), False
+
+
+def _advice(
+    adapter: Any,
+    architecture: Architecture,
+    settings: Settings,
+    problem: Problem,
+    mean_tokens: int | None,
+) -> str:
+    from kvplan.models import InvalidProblem
+    from kvplan.solver import plan
+    from kvplan.solver.cli.model_text import advice_text
+
+    if not hasattr(adapter, "optimize"):
+        raise InvalidProblem.at("--optimize", "an engine with a setting to choose", "none")
+    longest = max((r.capacity for batch in problem.batches for r in batch.requests), default=0)
+    mean = mean_tokens or longest or architecture.max_positions
+    return advice_text(adapter.optimize(architecture, settings, mean, plan))

@@ -1,0 +1,68 @@
+"""What `kvplan model` prints: a problem as YAML, an engine's figures as comments, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from kvplan.models import Problem
+    from kvplan.models.engines.advice import Advice
+
+
+def problem_text(problem: Problem) -> str:
+    """Write a problem as YAML, as it was built: defaults stay out."""
+    data = {"version": 1, **problem.model_dump(mode="json", exclude_unset=True)}
+    return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=100)
+
+
+def comment_text(title: str, lines: Mapping[str, str]) -> str:
+    """Write figures as YAML comments, a line each."""
+    rows = [f"# {title}", *(f"#   {label}: {value}" for label, value in lines.items())]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def check_lines(figures: Mapping[str, str], expected: Iterable[str]) -> list[str]:
+    """Compare log lines with an engine's figures; one line for each that differs.
+
+    A line is found by the label of a figure in it; what follows the label must be the value, up to
+    spaces, a colon and upper case.
+    """
+    differences = []
+    for line in expected:
+        plain = _plain(line)
+        labels = [label for label in figures if _plain(label) in plain]
+        if not labels:
+            known = ", ".join(figures)
+            differences.append(f"--check {line!r}: no figure of this name (there are: {known})")
+            continue
+        label = max(labels, key=len)
+        logged = plain.partition(_plain(label))[2].strip(" :=")
+        if logged != _plain(figures[label]).strip(" :="):
+            differences.append(f"{label}: the log says {logged}, the plan {figures[label]}")
+    return differences
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def advice_text(advice: Advice) -> str:
+    """Write what to set, and the table of before and after."""
+    labels = list(dict.fromkeys((*advice.before, *advice.after)))
+    width = max((len(label) for label in labels), default=0)
+    before = {label: advice.before.get(label, "-") for label in labels}
+    after = {label: advice.after.get(label, "-") for label in labels}
+    column = max((len(text) for text in (*before.values(), "before")), default=6)
+    flags = " ".join(f"{flag} {value}".rstrip() for flag, value in advice.flags.items())
+    rows = [
+        f"set: {flags or 'nothing: no other setting holds more'}",
+        f"{'':{width}}  {'before':>{column}}  after",
+        *(f"{label:{width}}  {before[label]:>{column}}  {after[label]}" for label in labels),
+        f"requests at once: {advice.requests[0]} before, {advice.requests[1]} after; "
+        f"no setting holds more than {advice.bound}",
+        *(f"not counted: {text}" for text in advice.left_out),
+    ]
+    return "".join(f"# {row.rstrip()}\n" for row in rows)
