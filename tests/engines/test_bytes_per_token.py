@@ -97,6 +97,19 @@ def test_pools_of_reports(model: str, given: dict[str, Any], tokens: int, expect
     assert f"{tokens * cell(model, **given).full / GIB:.2f}" == expected
 
 
+@pytest.mark.parametrize(
+    ("hundredths", "given", "tokens"),
+    [(8838, {"tp_size": 8}, 3_861_424), (2972, {"pp_size": 2}, 324_640)],
+)
+def test_tokens_of_scout_lie_in_the_printed_bytes(
+    hundredths: int, given: dict[str, Any], tokens: int
+) -> None:
+    """Llama 4 Scout: 88.38 GiB at TP 8; 29.72 GiB on the smaller rank of two stages."""
+    each = cell("Llama-4-Scout-17B-16E-Instruct", disable_hybrid_swa_memory=True, **given).full
+    low, high = ((2 * hundredths + side) * GIB // 200 // each // 16 * 16 for side in (-1, 1))
+    assert low <= tokens <= high
+
+
 def test_blocks_of_a_report() -> None:
     """kekzl/imp#1631: 11,390 blocks of 16 tokens of Qwen3-8B in fp8 are 12,813.8 MiB."""
     each = 16 * cell("Qwen3-8B", kv_cache_dtype="fp8_e4m3").full

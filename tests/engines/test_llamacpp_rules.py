@@ -67,6 +67,7 @@ def test_sizes_of_a_context(
 def test_cells_of_caches(given: dict[str, Any], full: int, window: int) -> None:
     lines = printed(MODEL, **given)
     assert (lines["full cells"], lines["window cells"]) == (str(full), str(window))
+    assert [cache.cells for cache in token_caches(MODEL, flags(**given))] == [full, window]
 
 
 def test_values_are_padded_to_the_widest_row_without_flash_attention() -> None:

@@ -154,6 +154,45 @@ def test_windows_of_a_class_that_is_not_listed_are_held_in_full() -> None:
     assert cells(gemma, flags())[0].window == 0
 
 
+SPECULATION = {
+    "speculative_algorithm": "EAGLE",
+    "speculative_draft_layers": 1,
+    "speculative_num_steps": 3,
+    "speculative_eagle_topk": 4,
+    "speculative_num_draft_tokens": 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        # requests x (window + eviction interval x drafts + page + decode) + chunks + page
+        ({}, 16 * (128 + 128 + 64 + 64) + 2 * 4096 + 64),
+        ({"disable_overlap_schedule": True}, 16 * (128 + 128 + 64 + 64) + 4096 + 64),
+        ({"swa_eviction_interval": 1}, 16 * (128 + 1 + 64 + 64) + 2 * 4096 + 64),
+        # a step of 3 x 4 draft tokens, in pages of its own a branch; twice with overlap
+        (SPECULATION, 16 * (128 + 128 * 8 + 64 + 2 * 128 * 4) + 2 * 4096 + 64),
+        (
+            {**SPECULATION, "disable_overlap_schedule": True},
+            16 * (128 + 128 * 8 + 64 + 128 * 4) + 4096 + 64,
+        ),
+        ({"dp_size": 2, "enable_dp_attention": True, "tp_size": 2}, 8 * 384 + 2 * 4096 + 64),
+    ],
+)
+def test_window_tokens_of_the_request_cap(given: dict[str, Any], tokens: int) -> None:
+    """compute_swa_request_cap of 0.5.23, without the radix cache."""
+    cap = {"disable_radix_cache": True, "max_running_requests": 16, "chunked_prefill_size": 4096}
+    lines = printed(architecture("gpt-oss-120b"), available=2**36, page_size=64, **cap, **given)
+    assert lines["swa_layer_tokens"] == str(-(-tokens // 64) * 64)
+
+
+def test_a_limit_of_tokens_cuts_the_cap_short() -> None:
+    given = {"disable_radix_cache": True, "max_running_requests": 256, "page_size": 64}
+    oss = architecture("gpt-oss-120b")
+    lines = printed(oss, available=2**36, max_total_tokens=20_000, **given)
+    assert (lines["full_layer_tokens"], lines["swa_layer_tokens"]) == ("19968", "20000")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

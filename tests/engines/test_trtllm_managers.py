@@ -11,9 +11,16 @@ from kvplan.models import InvalidProblem
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.trtllm import FLAGS, build, figures
 from kvplan.models.engines.trtllm.cycles import LayerBuffers, life_cycles, pool_groups
-from kvplan.models.engines.trtllm.manager import Bounds, granule_bytes, manager_problem
+from kvplan.models.engines.trtllm.manager import (
+    Ask,
+    Bounds,
+    Constraint,
+    Manager,
+    granule_bytes,
+    manager_problem,
+)
 from kvplan.models.engines.trtllm.ratio import planned_quota, slot_counts
-from kvplan.models.engines.trtllm.slots import batch_slots, group_floor
+from kvplan.models.engines.trtllm.slots import batch_slots, group_floor, structural_floor
 from kvplan.solver import plan
 from support.managers import COUNTS, manager
 from support.shapes import architecture
@@ -78,6 +85,17 @@ def test_equal_buffers_are_one_and_equal_slots_one_group() -> None:
     assert [cycle.window for cycle in group.cycles] == [128, None]
     both = life_cycles([LayerBuffers((4096, 4096)), LayerBuffers((8192,))], 32)
     assert [cycle.slot_sizes for cycle in both] == [(8192, 8192)]
+
+
+def test_least_slots_of_a_group_are_those_of_its_life_cycles_together() -> None:
+    """Windows of 65 and 128 tokens, blocks of 32: 3 and 5 slots; without a window the larger."""
+    layers = [LayerBuffers((512,), window=window) for window in (65, 128, None)]
+    built = Manager(tuple(layers), 32, ())
+    (group,) = built.groups
+    assert [structural_floor(built, cycle) for cycle in built.cycles] == [3, 5, 5]
+    assert group_floor(built, group) == 13
+    asked = Manager(tuple(layers), 32, (Constraint((Ask(1, 0),)),))
+    assert [*plan(manager_problem(asked, "1GiB")).floors.values()] == [13]
 
 
 def test_sinks_in_one_block_are_one_life_cycle() -> None:

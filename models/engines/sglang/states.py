@@ -92,7 +92,7 @@ def state_section(
     """
     slot, held = slot_bytes(architecture, settings), slots_of_request(settings)
     drafts = draft_tokens(settings)
-    pool: dict[str, Any] = {"name": "state", "bytes": slot, "reserved_blocks": 0}
+    pool: dict[str, Any] = {"name": "state", "bytes": slot, "reserved_blocks": 1}
     pool["min_blocks"] = held
     section: dict[str, list[Any]] = {
         "pools": [pool],
