@@ -3,6 +3,7 @@
 KvplanError
 ├── InvalidProblem      the question is malformed: one Fault per mistake            exit code 2
 ├── Infeasible          the question is fine and has no answer: what is short       exit code 1
+├── AgreementFailed     ranks have no common plan: which of them, and why
 └── EngineError         kvplan itself failed
     ├── CheckFailed     a plan broke a constraint when it was recomputed
     └── Disagreement    two engines proved different answers
@@ -10,8 +11,8 @@ KvplanError
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan.models.messages import cut, one_line
 
@@ -45,6 +46,46 @@ class Shortfall(NamedTuple):
     bytes: int
 
 
+class Claim(NamedTuple):
+    """A demand that takes part in a conflict, in the names of the problem file."""
+
+    kind: str  # request, quota, consumer, chunk floor, expert floor, staging, pool minimum ...
+    path: str  # of the field, as --set has it
+    text: str
+
+
+class Remedy(NamedTuple):
+    """A single change that makes the problem feasible, verified by solving.
+
+    `--set "{change}={to}"` applies it (a variant, change "variants.<name>", is applied by its own
+    list of overrides). No smaller change of the same field works.
+    """
+
+    change: str
+    from_: int | str | None
+    to: int | str
+    text: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The public form: change, from, to, text."""
+        return {"change": self.change, "from": self.from_, "to": self.to, "text": self.text}
+
+
+class RuledOut(NamedTuple):
+    """A change that cannot help, however large, and why."""
+
+    change: str
+    reason: str
+
+
+class Advice(NamedTuple):
+    """What an explanation of a refusal found."""
+
+    conflict: tuple[Claim, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+
+
 class KvplanError(Exception):
     """Base of every error that kvplan raises on purpose."""
 
@@ -73,6 +114,11 @@ class Infeasible(KvplanError):
     reasons : one line for each thing that is short, with rank, phase and bytes.
     shortfall : bytes short by rank and phase, everything elastic at its floor.
     ranks : the budget table at those floors, one entry a rank.
+    conflict : a minimal set of demands that cannot hold together: without any one they can.
+    remedies : single changes that make it feasible, those that change least first.
+    ruled_out : changes that cannot help, with the reason.
+
+    The last three are worked out when one of them is first read, so that a refusal is quick.
     """
 
     def __init__(
@@ -80,11 +126,57 @@ class Infeasible(KvplanError):
         reasons: Sequence[str],
         shortfall: Sequence[Shortfall] = (),
         ranks: Sequence[RankPlan] = (),
+        advice: Advice | Callable[[], Advice] = Advice(),  # noqa: B008 - immutable
     ) -> None:
         self.reasons = tuple(reasons)
         self.shortfall = tuple(shortfall)
         self.ranks = tuple(ranks)
+        self._advice = advice
         super().__init__(self.reasons, self.shortfall, self.ranks)
+
+    @property
+    def advice(self) -> Advice:
+        """Conflict, remedies and what was ruled out; worked out once."""
+        if not isinstance(self._advice, Advice):
+            self._advice = self._advice()
+        return self._advice
+
+    @property
+    def conflict(self) -> tuple[Claim, ...]:
+        """Demands that cannot hold together, none of which is superfluous."""
+        return self.advice.conflict
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """Verified single changes."""
+        return self.advice.remedies
+
+    @property
+    def ruled_out(self) -> tuple[RuledOut, ...]:
+        """Changes that cannot help."""
+        return self.advice.ruled_out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process with the advice worked out."""
+        return type(self), (self.reasons, self.shortfall, self.ranks, self.advice)
+
+    def __str__(self) -> str:
+        return "\n".join(self.reasons)
+
+
+class AgreementFailed(KvplanError):
+    """Ranks have no common plan; every rank that can be reached raises this same text.
+
+    Attributes
+    ----------
+    reasons : one line for each rank that is to blame.
+    ranks : their numbers, where the communicator knows them.
+    """
+
+    def __init__(self, reasons: Sequence[str], ranks: Sequence[int] = ()) -> None:
+        self.reasons = tuple(reasons)
+        self.ranks = tuple(ranks)
+        super().__init__(self.reasons, self.ranks)
 
     def __str__(self) -> str:
         return "\n".join(self.reasons)

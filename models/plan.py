@@ -106,6 +106,9 @@ class Plan(Deferred):
     notes: tuple[str, ...]
     proof: Proof
     digest: str = Field(description="sha256 of the decision values")
+    relaxed: tuple[str, ...] = Field(
+        (), description="floors that were lowered (--advise): the plan is not what was asked for"
+    )
 
     deferred_fields: ClassVar[frozenset[str]] = frozenset(
         {"requests", "ranks", "binding", "notes", "proof", "digest"}

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from kvplan.models.base import BUILT_IN_PHASES, Frozen, Title, Version
+from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, Title, Version
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
 from kvplan.models.errors import InvalidProblem
@@ -20,6 +20,7 @@ from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
 from kvplan.models.references import find_faults
 from kvplan.models.units import Positive, Ratio
+from kvplan.models.variants import Variant
 
 
 class Problem(Frozen):
@@ -47,6 +48,12 @@ class Problem(Frozen):
     constraints: tuple[Constraint, ...] = Field((), description="linear, over the variables")
     goals: tuple[Goal, ...] = Field((), description="in order of priority")
     fill: Fill | None = Field(None, description="who gets the rest")
+    relax: tuple[Name, ...] = Field(
+        (), description="variables whose floors --advise may lower, the first one first"
+    )
+    variants: tuple[Variant, ...] = Field(
+        (), description="whole alternatives that an explanation tries"
+    )
 
     @model_validator(mode="wrap")
     @classmethod

@@ -13,7 +13,7 @@ from kvplan.models.errors import Fault
 from kvplan.models.faults import first_faults
 from kvplan.models.messages import one_of, path_to, shown
 from kvplan.models.pools import Cache
-from kvplan.models.variables import fill_faults, goal_faults, known_variables
+from kvplan.models.variables import fill_faults, goal_faults, known_variables, relax_faults
 
 if TYPE_CHECKING:
     from kvplan.models.problem import Problem
@@ -27,7 +27,8 @@ def find_faults(problem: Problem) -> list[Fault]:
         return [Fault("ranks", "at least one rank", "an empty list")]
     faults = first_faults(chain.from_iterable(check(problem) for check in _CHECKS))
     # Goals and constraints resolve names; they are only worth reading when the names are sound.
-    return faults or first_faults(chain(goal_faults(problem), fill_faults(problem)))
+    wishes = (goal_faults, fill_faults, relax_faults)
+    return faults or first_faults(chain.from_iterable(check(problem) for check in wishes))
 
 
 def _names(problem: Problem) -> Iterator[Fault]:
@@ -37,6 +38,7 @@ def _names(problem: Problem) -> Iterator[Fault]:
     yield from _unique("batches", [batch.name for batch in problem.batches])
     yield from _unique("consumers", [consumer.name for consumer in problem.consumers])
     yield from _unique("choices", [choice.name for choice in problem.choices])
+    yield from _unique("variants", [variant.name for variant in problem.variants])
     for index, pool in enumerate(problem.pools):
         named = [buffer.name for buffer in pool.buffers or ()]
         yield from _unique(f"pools[{index}].buffers", named)

@@ -81,3 +81,46 @@ def fill_faults(problem: Problem) -> Iterator[Fault]:
         for name in names:
             if name not in pools:
                 yield Fault(f"fill.{form}", one_of(pools, name), shown(name))
+
+
+def relaxable(problem: Problem) -> dict[str, tuple[int, ...]]:
+    """Variables that have a floor, with the position of the pool or the (batch, request).
+
+    Every request has one, what is fitted or (where nothing is) either; a name that two batches
+    use means neither.
+    """
+    found: dict[str, tuple[int, ...]] = {
+        f"blocks:{pool.name}": (index,) for index, pool in enumerate(problem.pools)
+    }
+    if problem.prefill is not None:
+        found["prefill"] = ()
+    if problem.experts is not None:
+        found["experts"] = ()
+    places: dict[str, list[tuple[int, int]]] = {}
+    for b, batch in enumerate(problem.batches):
+        for r, request in enumerate(batch.requests):
+            places.setdefault(request.name or f"{batch.name}.{r}", []).append((b, r))
+    for name, (at, *others) in places.items():
+        fit = problem.batches[at[0]].requests[at[1]].fit
+        for kind in ("capacity", "count"):
+            if not others and fit in ("none", kind):
+                found[f"{kind}:{name}"] = at
+    return found
+
+
+def relax_faults(problem: Problem) -> Iterator[Fault]:
+    """Floors to relax: variables that have one, each once, a request's in one way."""
+    known = relaxable(problem) if problem.relax else {}
+    taken: dict[tuple[int, ...], str] = {}
+    for index, variable in enumerate(problem.relax):
+        path, at = f"relax[{index}]", known.get(variable)
+        if at is None:
+            yield Fault(
+                path, f"a variable with a floor: {one_of(known, variable)}", shown(variable)
+            )
+            continue
+        if variable in problem.relax[:index]:
+            yield Fault(path, "each floor once", f"{shown(variable)} again")
+        first = taken.setdefault(at, variable) if len(at) == 2 else variable
+        if first != variable:
+            yield Fault(path, "one of capacity and count of a request", f"{shown(first)} too")

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.nested import Nested, World
 from kvplan.kernels.values import Answer, Point, copies_held
-from kvplan.models import Infeasible, Plan, Shortfall
+from kvplan.models import Advice, Infeasible, Plan, Shortfall
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
 from kvplan.models.units import exact_bytes
 from kvplan.solver.binding import binding_rows
@@ -46,6 +46,7 @@ def assemble(formulation: Formulation, nested: Nested, answer: Answer, credit: C
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
         "floors": {pool.name: floor for pool, floor in zip(terms.pools, floors, strict=True)},
+        "relaxed": (),
     }
     return Plan.defer(values, lambda: _later(formulation, nested, answer, credit, decisions))
 
@@ -166,7 +167,14 @@ def infeasible(formulation: Formulation, nested: Nested) -> Infeasible:
     if not reasons:
         reasons = ["the linear constraints cannot hold together within the quotas"]
     point = _floor_point(nested, shortage.world, shortage)
-    return Infeasible(reasons, shortfall, rank_plans(formulation, point))
+    budget = rank_plans(formulation, point)
+
+    def advice() -> Advice:
+        from kvplan.solver.explain import advise  # loaded when a refusal is read, not when raised
+
+        return advise(formulation.problem, formulation.held)
+
+    return Infeasible(reasons, shortfall, budget, advice)
 
 
 def _reason(short: Shortfall) -> str:

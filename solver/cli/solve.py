@@ -32,7 +32,12 @@ def solve(
     ] = None,
     overrides: Overrides = None,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Exit with 0 even when the problem is infeasible.")
+        bool,
+        typer.Option(
+            "--advise",
+            help="Where nothing fits, print the best plan under lowered floors (relax: in FILE) or "
+            "else what would help, and exit with 0.",
+        ),
     ] = False,
 ) -> int:
     """Solve a problem and print the plan with its budget table."""
@@ -49,6 +54,10 @@ def solve(
         answer = solve_confirmed(problem, engine=chosen, deadline=seconds)
     except Infeasible as refusal:
         answer = refusal
+        if advise and problem.relax:
+            from kvplan.solver.explain.relax import relaxed_plan
+
+            answer = relaxed_plan(problem, engine=chosen, deadline=seconds) or refusal
     print_answer(answer, problem, as_json=as_json)
     return 1 if isinstance(answer, Infeasible) and not advise else 0
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import TextIO
 
 from kvplan.models import Infeasible, Plan, Problem
+from kvplan.solver.explain import Explained
 from kvplan.solver.report.budget import budgets
 from kvplan.solver.report.decisions import decisions, headline
 from kvplan.solver.report.document import Document
+from kvplan.solver.report.elastic import Elastic
+from kvplan.solver.report.explanation import (
+    break_points_table,
+    conflict_table,
+    remedies_table,
+    ruled_out_table,
+    worth_table,
+)
 from kvplan.solver.report.plain import plain_text
 from kvplan.solver.report.proof import binding_table, digest, goals_table, notes
 from kvplan.solver.report.refusal import reasons, shortfall_table
 
-__all__ = ["document_of", "print_report", "report"]
+__all__ = ["document_of", "explanation_of", "print_report", "report", "show"]
 
 
 def document_of(answer: Plan | Infeasible, problem: Problem | None = None) -> Document:
@@ -24,17 +33,40 @@ def document_of(answer: Plan | Infeasible, problem: Problem | None = None) -> Do
     problem : what was asked; adds its name and the requested values to the table of decisions.
     """
     title = problem.name if problem is not None else ""
+    elastic = None if problem is None else Elastic(problem)
     if isinstance(answer, Infeasible):
-        return (reasons(answer, title), shortfall_table(answer), *budgets(answer.ranks))
+        return (
+            reasons(answer, title),
+            conflict_table(answer),
+            shortfall_table(answer),
+            remedies_table(answer),
+            ruled_out_table(answer),
+            *budgets(answer.ranks, elastic=elastic),
+        )
     binding = {(entry.rank, entry.phase) for entry in answer.binding}
     return (
         headline(answer, title),
         decisions(answer, problem),
-        *budgets(answer.ranks, binding),
+        *budgets(answer.ranks, binding, elastic),
         binding_table(answer),
         notes(answer),
         goals_table(answer.proof.bound),
         digest(answer),
+    )
+
+
+def explanation_of(explained: Explained, problem: Problem) -> Document:
+    """What a plan hangs on: what binds, where the answer changes, what 1 GiB more buys."""
+    answer = explained.plan
+    binding = {(entry.rank, entry.phase) for entry in answer.binding}
+    return (
+        headline(answer, problem.name),
+        decisions(answer, problem),
+        binding_table(answer),
+        break_points_table(explained, problem),
+        worth_table(explained, problem),
+        *budgets(answer.ranks, binding, Elastic(problem)),
+        notes(answer),
     )
 
 
@@ -45,12 +77,17 @@ def report(answer: Plan | Infeasible, problem: Problem | None = None) -> str:
 
 def print_report(answer: Plan | Infeasible, problem: Problem | None, file: TextIO) -> None:
     """Print an answer: in colour with bars where `file` is a terminal, as plain text elsewhere."""
+    show(document_of(answer, problem), file)
+
+
+def show(document: Document, file: TextIO) -> None:
+    """Print a document: in colour with bars where `file` is a terminal, as plain text elsewhere."""
     if not file.isatty():
-        file.write(report(answer, problem))
+        file.write(plain_text(document))
         return
     from rich.console import Console
 
     from kvplan.solver.report.terminal import print_document
 
     console = Console(file=file, highlight=False, markup=False, emoji=False)
-    print_document(document_of(answer, problem), console)
+    print_document(document, console)

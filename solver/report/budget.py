@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models.plan import LedgerLine, RankPlan
-from kvplan.models.units import exact_bytes
+from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.report.document import Column, Lines, Row, State, Table
+from kvplan.solver.report.elastic import Elastic, Range
 from kvplan.solver.report.wording import rank_runs, share
 
 MOST_TABLES = 8
@@ -22,6 +23,8 @@ _COLUMNS = (
     Column("phases", level=2),
     Column("bytes", "bytes"),
     Column("of quota", "number"),
+    Column("floor", "number", level=2),
+    Column("asked", "number", level=2),
     Column("source", level=1),
     Column("note", level=2),
 )
@@ -52,7 +55,9 @@ def groups_of(ranks: Sequence[RankPlan]) -> tuple[Group, ...]:
 
 
 def budgets(
-    ranks: Sequence[RankPlan], binding: Collection[tuple[str, str]] = ()
+    ranks: Sequence[RankPlan],
+    binding: Collection[tuple[str, str]] = (),
+    elastic: Elastic | None = None,
 ) -> tuple[Lines | Table, ...]:
     """An overview where ranks differ, then a table for each group (the tightest if there are many).
 
@@ -60,6 +65,7 @@ def budgets(
     ----------
     ranks : budgets, in the order written.
     binding : (rank, phase) pairs that stop something from growing.
+    elastic : adds what solved lines take at their floor, and as asked.
     """
     groups = groups_of(ranks)
     shown = groups
@@ -67,7 +73,7 @@ def budgets(
         tightest = sorted(groups, key=lambda group: group.rank.slack)[:MOST_TABLES]
         shown = tuple(group for group in groups if group in tightest)
     overview = (_overview(groups),) if len(groups) > 1 else ()
-    tables = tuple(_budget(group, binding) for group in shown)
+    tables = tuple(_budget(group, binding, elastic) for group in shown)
     if len(shown) == len(groups):
         return (*overview, *tables)
     text = f"the {len(shown)} tightest of {len(groups)} different budgets follow; --json has all"
@@ -103,28 +109,36 @@ def _overview_state(group: Group) -> State:
     return "warning" if group.tightest else "plain"
 
 
-def _budget(group: Group, binding: Collection[tuple[str, str]]) -> Table:
+def _budget(group: Group, binding: Collection[tuple[str, str]], elastic: Elastic | None) -> Table:
     rank = group.rank
     alike = f" ({len(group.names)} ranks alike)" if len(group.names) > 1 else ""
     mark = _mark(group)
     title = f"budget of {group.label}{alike}{': ' if mark else ''}{mark}"
-    occupants = tuple(_occupant(line, rank) for line in rank.ledger if line.phases)
+    occupants = tuple(_occupant(line, rank, elastic) for line in rank.ledger if line.phases)
     derived = rank.bound != "declared"  # a declared quota is its own and only term
     terms = tuple(_term(line) for line in rank.ledger if derived and not line.phases)
     phases = tuple(_phase(phase, group, binding) for phase in rank.phases)
     return Table(title, _COLUMNS, (occupants, phases, terms, _totals(rank)))
 
 
-def _occupant(line: LedgerLine, rank: RankPlan) -> Row:
+def _occupant(line: LedgerLine, rank: RankPlan, elastic: Elastic | None) -> Row:
     everywhere = set(line.phases) >= set(rank.phases)
     phases = "all" if everywhere else " ".join(line.phases)
     part = share(line.bytes, rank.quota)
-    cells = (line.consumer, phases, line.bytes, part, line.source, line.note)
+    between = _between(None if elastic is None else elastic.range_of(rank.name, line))
+    cells = (line.consumer, phases, line.bytes, part, *between, line.source, line.note)
     return Row(cells, _filled(line.bytes, rank.quota))
 
 
+def _between(given: Range | None) -> tuple[str | None, str | None]:
+    if given is None:
+        return None, None
+    asked = "any" if given.asked is None else human_bytes(given.asked)
+    return human_bytes(given.floor), asked
+
+
 def _term(line: LedgerLine) -> Row:
-    cells = (line.consumer, None, line.bytes, None, line.source, line.note)
+    cells = (line.consumer, None, line.bytes, None, None, None, line.source, line.note)
     return Row(cells)
 
 
@@ -132,7 +146,7 @@ def _phase(phase: str, group: Group, binding: Collection[tuple[str, str]]) -> Ro
     rank, names = group.rank, group.names
     used = rank.phases[phase]
     note, state = _verdict(used - rank.quota, any((name, phase) in binding for name in names))
-    cells = (f"used in {phase}", None, used, share(used, rank.quota), None, note)
+    cells = (f"used in {phase}", None, used, share(used, rank.quota), None, None, None, note)
     return Row(cells, _filled(used, rank.quota), state)
 
 
@@ -144,8 +158,8 @@ def _verdict(excess: int, binds: bool) -> tuple[str, State]:
 
 def _totals(rank: RankPlan) -> tuple[Row, Row]:
     full = share(rank.quota, rank.quota)
-    quota = ("quota", None, rank.quota, full, _BOUNDS[rank.bound], None)
-    slack = ("slack", None, rank.slack, share(rank.slack, rank.quota), None, None)
+    quota = ("quota", None, rank.quota, full, None, None, _BOUNDS[rank.bound], None)
+    slack = ("slack", None, rank.slack, share(rank.slack, rank.quota), *(None,) * 4)
     return Row(quota, state="total"), Row(slack, state="bad" if rank.slack < 0 else "plain")
 
 

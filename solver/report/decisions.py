@@ -34,6 +34,10 @@ def headline(plan: Plan, title: str) -> Lines:
         proven = f"{closed} of {len(proof.bound)} goals proven, the others within their bounds"
     line = f"{plan.status} (engine {proof.engine}): {proven}"
     texts = (title, line) if title.strip() else (line,)
+    if plan.relaxed:
+        texts = (*texts, "NOT what was asked for, these floors were lowered:")
+        texts = (*texts, *(f"  {text}" for text in plan.relaxed))
+        return Lines(texts, "bad")
     return Lines(texts, "good" if plan.status == "optimal" else "warning")
 
 

@@ -320,7 +320,8 @@ def test_json_of_a_plan_reads_back_as_the_plan() -> None:
 
 def test_json_of_a_refusal() -> None:
     document = json.loads(json_of(refusal()))
-    assert set(document) == {"status", "reasons", "shortfall", "ranks"}
+    advice = {"conflict", "remedies", "ruled_out"}
+    assert set(document) == {"status", "reasons", "shortfall", *advice, "ranks"}
     assert document["status"] == "infeasible"
     assert document["reasons"] == ["rank r0: short by 1073741824 B in prefill"]
     assert document["shortfall"] == [{"rank": "r0", "phase": "prefill", "bytes": GIB}]

@@ -114,6 +114,8 @@ STAGED: dict[str, Any] = {
         "choice:scratch",
     ],
     "fill": {"batch": "chat"},
+    "relax": ["experts", "prefill"],
+    "variants": [{"name": "small pages", "set": ["pools.paged.buffers.keys.granule=1"]}],
 }
 
 FLYING: dict[str, Any] = {

@@ -1,0 +1,29 @@
+"""Why a problem does not fit and what would change that; what a plan hangs on."""
+
+from __future__ import annotations
+
+from kvplan.models import Advice, EngineError, Problem, RuledOut
+from kvplan.solver.explain.case import Case
+from kvplan.solver.explain.claims import claim_of
+from kvplan.solver.explain.conflict import minimal_conflict
+from kvplan.solver.explain.outcome import Explained, explain
+from kvplan.solver.explain.remedies import find_remedies
+from kvplan.solver.formulation import Held
+
+__all__ = ["Explained", "advise", "explain"]
+
+
+def advise(problem: Problem, held: Held | None = None) -> Advice:
+    """Conflict, remedies and what cannot help, of a problem that has no plan.
+
+    Parameters
+    ----------
+    held : floors and granules of the plan that is resized.
+    """
+    try:
+        items = minimal_conflict(problem, held)
+        found = find_remedies(Case(problem, held, items))
+    except EngineError as error:  # a refusal stays a refusal
+        return Advice(ruled_out=(RuledOut("", f"no explanation: {error}"),))
+    claims = tuple(claim_of(problem, held, item) for item in items)
+    return Advice(claims, found.remedies, found.ruled_out)

@@ -1,0 +1,101 @@
+"""One infeasible problem and what a change of it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from kvplan.kernels.nested import Nested
+from kvplan.models import InvalidProblem, Problem
+from kvplan.models.overrides import apply_overrides
+from kvplan.solver.explain.demands import Item, without
+from kvplan.solver.explain.feasible import bare, fits
+from kvplan.solver.formulation import Formulation, Held, copied_batches, formulate
+from kvplan.solver.notes import describe
+from kvplan.solver.outlook import Shortage, least_shortage
+
+OUTSIDE = "no part of the conflict"
+
+
+class Case:
+    """A problem with its conflict; changes are applied as --set applies them."""
+
+    def __init__(self, problem: Problem, held: Held | None, conflict: Sequence[Item]) -> None:
+        self.problem, self.held = problem, held
+        self.conflict = frozenset(conflict)
+        self._hopeless: dict[frozenset[Item], str] = {}
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The problem as plain data, without what is only for explanations."""
+        data = self.problem.model_dump(mode="json", exclude_unset=True)
+        return {key: value for key, value in data.items() if key not in ("relax", "variants")}
+
+    @cached_property
+    def shortage(self) -> Shortage:
+        """What the least demand of the problem lacks; a source of guesses."""
+        return shortage_of(self.problem, self.held)[1]
+
+    @cached_property
+    def _counts_copies(self) -> bool:
+        return bool(copied_batches(formulate(self.problem, self.held).terms))
+
+    def hopeless(self, eases: frozenset[Item]) -> str:
+        """Why no change of these demands can help; empty where one may."""
+        if not eases:
+            return ""
+        whole = {Item("batch", item.at[:1]) for item in eases if item.kind == "request"}
+        if not self.problem.constraints and not (eases | whole) & self.conflict:
+            return OUTSIDE
+        if eases not in self._hopeless:
+            problem, held = without(self.problem, self.held, eases)
+            why = "" if fits(problem, held) else self._still(*shortage_of(problem, held))
+            self._hopeless[eases] = why and f"even without it nothing fits: {why}"
+        return self._hopeless[eases]
+
+    def short_bytes(self, rank: int | None = None) -> int:
+        """Bytes that a rank (or the shortest of all) lacks in its worst phase."""
+        rows = self.shortage.rows
+        return max((missing for row, missing in rows if rank in (None, row.rank)), default=0)
+
+    def changed(self, *overrides: str) -> Problem:
+        """The problem after --set.
+
+        Raises
+        ------
+        InvalidProblem : the change makes it malformed.
+        """
+        return Problem.model_validate(apply_overrides(self.data, overrides))
+
+    def fits_with(self, *overrides: str) -> bool:
+        """Whether the problem has a plan after --set."""
+        try:
+            problem = self.changed(*overrides)
+            if self._counts_copies:
+                formulate(problem, self.held)  # what only shows in the whole, goals and fill too
+            return fits(problem, self.held)
+        except InvalidProblem:
+            return False
+
+    def why_not(self, *overrides: str) -> str:
+        """What is still short, or malformed, after a change that does not help."""
+        try:
+            problem = self.changed(*overrides)
+            formulation, shortage = shortage_of(problem, self.held)
+        except InvalidProblem as error:
+            return f"no legal problem: {error.faults[0]}"
+        return self._still(formulation, shortage)
+
+    @staticmethod
+    def _still(formulation: Formulation, shortage: Shortage) -> str:
+        if shortage.rows or shortage.pools:
+            return describe(formulation, shortage)
+        return "the linear constraints still cannot hold"
+
+
+def shortage_of(problem: Problem, held: Held | None) -> tuple[Formulation, Shortage]:
+    """The least demand of a problem and what it lacks."""
+    formulation = formulate(bare(problem), held)
+    nested = Nested(formulation.terms)
+    return formulation, least_shortage(nested, nested.worlds())

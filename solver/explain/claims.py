@@ -1,0 +1,135 @@
+"""Demands in the user's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvplan.models import Claim, Problem
+from kvplan.models.demands import Request
+from kvplan.models.units import exact_bytes
+from kvplan.solver.explain.demands import Item
+from kvplan.solver.explain.paths import batch_path, item_path, pool_path, rank_path, request_path
+from kvplan.solver.formulation import Held
+
+
+def claim_of(problem: Problem, held: Held | None, item: Item) -> Claim:
+    """What a demand asks for, and where it stands."""
+    path, text = _WRITERS[item.kind](problem, held, *item.at)
+    return Claim(item.kind, path, text)
+
+
+def request_title(problem: Problem, b: int, r: int) -> str:
+    """`request long`, with its batch where there are several."""
+    batch = problem.batches[b]
+    name = batch.requests[r].name or f"{batch.name}.{r}"
+    return f"request {name}" + (f" of batch {batch.name}" if len(problem.batches) > 1 else "")
+
+
+def _request(problem: Problem, _: Held | None, b: int, r: int) -> tuple[str, str]:
+    batch = problem.batches[b]
+    text = _floor(batch.requests[r], batch.shared_prefix)
+    return request_path(problem, b, r), f"{request_title(problem, b, r)}: {text}"
+
+
+def _floor(request: Request, prefix_tokens: int) -> str:
+    """Capacity and count of a request, the fitted one at its floor."""
+    capacity, count = request.capacity, 1 if request.count is None else request.count
+    of_capacity, of_count = "", ""
+    if request.fit == "capacity":
+        with_prefix = prefix_tokens + request.flight_tokens if prefix_tokens else 0
+        capacity, of_capacity = max(request.least_capacity, with_prefix), " at least"
+    elif request.fit == "count":
+        count, of_count = request.min_count or 1, " at least"
+    tokens = f"{capacity:_} tokens{of_capacity}" if capacity else "state only (0 tokens)"
+    if count == 1 and not of_count:
+        return tokens
+    return f"{count:_} x {tokens}" if not of_count else f"{count:_}{of_count}, {tokens} each"
+
+
+def _batch(problem: Problem, _: Held | None, b: int) -> tuple[str, str]:
+    batch = problem.batches[b]
+    text = f"batch {batch.name}: {len(batch.requests):_} requests at their floors"
+    return batch_path(problem, b), text
+
+
+def _quota(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
+    rank = problem.ranks[index]
+    text = f"quota of rank {rank.name}: {exact_bytes(rank.quota_bytes)}"
+    field = "quota" if rank.memory is None else "memory"
+    return f"{rank_path(problem, index)}.{field}", text
+
+
+def _consumer(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
+    consumer = problem.consumers[index]
+    figure = consumer.bytes
+    if isinstance(figure, int):
+        shown = exact_bytes(figure)
+    else:
+        shown = ", ".join(f"{key}: {exact_bytes(count)}" for key, count in figure.items())
+    where = "" if consumer.phases is None else f" in {' '.join(consumer.phases)}"
+    path = item_path("consumers", problem.consumers, index)
+    return path, f"consumer {consumer.name}: {shown}{where}"
+
+
+def _choice(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
+    choice = problem.choices[index]
+    options = ", ".join(option.name for option in choice.options)
+    path = item_path("choices", problem.choices, index)
+    return path, f"choice {choice.name}: one of {options}"
+
+
+def _staging(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
+    assert problem.prefill is not None
+    entry = problem.prefill.staging[index]
+    least = problem.prefill.candidates[0]
+    path = item_path("prefill.staging", problem.prefill.staging, index)
+    text = f"staging {entry.name}: {exact_bytes(entry.bytes_of(least))} at a chunk of {least:_}"
+    return path, text
+
+
+def _chunk_floor(problem: Problem, _: Held | None) -> tuple[str, str]:
+    assert problem.prefill is not None
+    return "prefill", f"chunk floor: {problem.prefill.candidates[0]:_} tokens a chunk at least"
+
+
+def _expert_floor(problem: Problem, _: Held | None) -> tuple[str, str]:
+    assert problem.experts is not None
+    text = f"expert floor: {problem.experts.min_slots:_} slots a layer at least"
+    return "experts.min_slots", text
+
+
+def _pool_minimum(problem: Problem, held: Held | None, index: int) -> tuple[str, str]:
+    pool = problem.pools[index]
+    kept = held.floors.get(pool.name, 0) if held is not None else 0
+    least, why = max((pool.min_blocks, ""), (kept, ", the floor of the plan that is resized"))
+    text = f"pool {pool.name}: {least:_} usable blocks at least{why}"
+    return f"{pool_path(problem, index)}.min_blocks", text
+
+
+def _pool_limit(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
+    pool = problem.pools[index]
+    text = f"pool {pool.name}: {pool.max_blocks:_} usable blocks at most"
+    return f"{pool_path(problem, index)}.max_blocks", text
+
+
+def _constraint(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
+    constraint = problem.constraints[index]
+    terms = " + ".join(f"{factor} {name}" for name, factor in constraint.terms.items())
+    low = "" if constraint.min is None else f"{constraint.min} <= "
+    high = "" if constraint.max is None else f" <= {constraint.max}"
+    return f"constraints[{index}]", f"constraint {index}: {low}{terms}{high}"
+
+
+_WRITERS: dict[str, Callable[..., tuple[str, str]]] = {
+    "request": _request,
+    "batch": _batch,
+    "quota": _quota,
+    "consumer": _consumer,
+    "choice": _choice,
+    "staging": _staging,
+    "chunk floor": _chunk_floor,
+    "expert floor": _expert_floor,
+    "pool minimum": _pool_minimum,
+    "pool limit": _pool_limit,
+    "constraint": _constraint,
+}

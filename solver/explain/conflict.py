@@ -1,0 +1,77 @@
+"""A minimal set of demands that cannot hold together, by deletion filtering.
+
+Every test is a whole problem, solved exactly: no solver's core is trusted. Halves are deleted
+before single demands, so that many harmless ones cost little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kvplan.kernels.nested import Nested
+from kvplan.models import Problem
+from kvplan.models.references import figures
+from kvplan.solver.explain.demands import Item, Items, items_of, without
+from kvplan.solver.explain.feasible import bare, fits
+from kvplan.solver.formulation import Held, formulate
+from kvplan.solver.outlook import least_shortage
+
+Broken = Callable[[Items], bool]
+
+
+def minimal_conflict(problem: Problem, held: Held | None = None) -> tuple[Item, ...]:
+    """Demands of an infeasible problem that cannot hold together; none can be left out.
+
+    Of several ranks that are short the shortest stays, since it is tried last.
+    """
+    items = _worst_last(problem, held, list(items_of(problem, held)))
+    everything = frozenset(items)
+
+    def broken(kept: Items) -> bool:
+        """Whether these demands alone have no plan."""
+        return not fits(*without(problem, held, everything - kept))
+
+    kept = _filtered(broken, everything, items)
+    while True:  # one by one again: where a demand is no pure burden, another may fall after it
+        spare = next((item for item in items if item in kept and broken(kept - {item})), None)
+        if spare is None:
+            return tuple(item for item in items if item in kept)
+        kept -= {spare}
+
+
+def _filtered(broken: Broken, kept: Items, group: Sequence[Item]) -> Items:
+    """Delete as much of a group as the conflict can spare."""
+    rest = kept.difference(group)
+    if broken(rest):
+        return rest
+    if len(group) == 1:
+        return kept
+    middle = len(group) // 2
+    for half in (group[:middle], group[middle:]):
+        kept = _filtered(broken, kept, half)
+    return kept
+
+
+def _worst_last(problem: Problem, held: Held | None, items: list[Item]) -> list[Item]:
+    """Put what weighs least first within a kind: quotas by what their ranks are short of,
+    consumers and staging by their bytes."""
+    nested = Nested(formulate(bare(problem), held).terms)
+    short = dict.fromkeys(range(len(problem.ranks)), 0)
+    for row, missing in least_shortage(nested, nested.worlds()).rows:
+        short[row.rank] = max(short[row.rank], missing)
+    kinds = list(dict.fromkeys(item.kind for item in items))
+    if held is not None and "pool minimum" in kinds:  # the floors are what a resize is about
+        kinds.remove("pool minimum")
+        kinds.insert(kinds.index("quota"), "pool minimum")
+
+    def weight(item: Item) -> tuple[int, int]:
+        amount = 0
+        if item.kind == "quota":
+            amount = short[item.at[0]]
+        elif item.kind == "consumer":
+            amount = max(figures(problem.consumers[item.at[0]].bytes), default=0)
+        elif item.kind == "staging" and problem.prefill is not None:
+            amount = problem.prefill.staging[item.at[0]].bytes_of(problem.prefill.candidates[0])
+        return kinds.index(item.kind), amount
+
+    return sorted(items, key=weight)

@@ -1,0 +1,85 @@
+"""Knobs: fields of a problem that a single change may turn, and how far it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvplan.models import Remedy, RuledOut
+from kvplan.solver.explain.case import Case
+from kvplan.solver.explain.demands import Item
+from kvplan.solver.explain.nearest import nearest, nearest_listed
+
+Value = int | str
+Find = Callable[[Case, "Knob"], int | None]
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One field with its value now and the last value that could be asked of it.
+
+    Values are integers in steps of the field (bytes, tokens, hundredths); `write` gives the text
+    of a step.
+    """
+
+    change: str
+    now: int
+    last: int
+    eases: frozenset[Item]  # demands of which it can only ease one; empty: any
+    text: Callable[[int], str]
+    write: Callable[[int], Value] = int
+    was: Value | None = None  # what the field says now, where that is no step of it
+    hint: int | None = None  # the value that probably works
+    steady: bool = True  # whether every value beyond one that works does too
+    is_aside: bool = False  # an odd change, not worth a line where it does not help
+    find: Find | None = None  # another way to search than by bisection
+    why_not: Callable[[Case], str | None] = lambda _: None
+
+    def written(self, value: int) -> str:
+        """The override that sets a value."""
+        return f"{self.change}={self.write(value)}"
+
+    def search(self, case: Case) -> int | None:
+        """The nearest value that works, or None."""
+        if self.find is not None:
+            return self.find(case, self)
+        sign = 1 if self.last > self.now else -1
+        hint = None if self.hint is None else sign * (self.hint - self.now)
+        look = nearest if self.steady else nearest_listed
+        found = look(
+            lambda far: case.fits_with(self.written(self.now + sign * far)),
+            sign * (self.last - self.now),
+            hint,
+        )
+        return None if found is None else self.now + sign * found
+
+
+def turned(case: Case, knobs: Iterator[Knob]) -> Iterator[tuple[Fraction, Remedy] | RuledOut]:
+    """Every knob as a remedy with its relative change, or ruled out.
+
+    A knob that eases no demand of the conflict cannot help: the conflict stays. Nor can one of a
+    demand without which the problem does not fit either. Linear constraints may look at a value
+    that eases nothing, so under them the first test is left out.
+    """
+    for knob in knobs:
+        if knob.now == knob.last and knob.find is None:
+            continue
+        reason = case.hopeless(knob.eases)
+        value = None if reason else knob.search(case)
+        if value is None:
+            if not knob.is_aside:
+                yield RuledOut(knob.change, knob.why_not(case) or reason or _why_not(case, knob))
+            continue
+        size = Fraction(abs(value - knob.now), max(abs(knob.now), 1))
+        was = knob.write(knob.now) if knob.was is None else knob.was
+        yield size, Remedy(knob.change, was, knob.write(value), knob.text(value))
+
+
+def _why_not(case: Case, knob: Knob) -> str:
+    return f"even {knob.write(knob.last)} does not help: {case.why_not(knob.written(knob.last))}"
+
+
+def hundredths(value: int) -> str:
+    """A share in hundredths, as a flag says it: 0.93."""
+    return f"{value // 100}.{value % 100:02d}" if value % 100 else str(value // 100)

@@ -1,0 +1,76 @@
+"""The nearest value of one field with which a problem fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from kvplan.solver.budget import GIB
+
+Works = Callable[[int], bool]
+AUTO_STEPS = tuple(doublings * GIB for doublings in (2, 4, 8, 16))
+"""Quotas (bytes) from which an "auto" granule is twice as large."""
+_MOST_SCANNED = 2048
+
+
+def nearest(works: Works, most: int, hint: int | None = None) -> int | None:
+    """Smallest distance in 1..most that works, where a longer one works too; None if none does.
+
+    Parameters
+    ----------
+    hint : a guess; a right one costs three tests.
+    """
+    if most < 1 or not works(most):
+        return None
+    low, high = 0, most
+    if hint is not None and 0 < hint < most:
+        if not works(hint):
+            low = hint
+        elif hint == 1 or not works(hint - 1):
+            return hint
+        else:
+            high = hint - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def nearest_listed(works: Works, most: int, hint: int | None = None) -> int | None:
+    """The same where a longer distance may fail again: each is tried, if they are not too many."""
+    if most > _MOST_SCANNED:
+        return nearest(works, most, hint)
+    return next((distance for distance in range(1, most + 1) if works(distance)), None)
+
+
+def stretches(low: int, high: int, steps: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """[low, high] cut where a granule changes: within one stretch more quota holds no less."""
+    cuts = [low, *(step for step in steps if low < step <= high), high + 1]
+    for start, end in pairwise(cuts):
+        if start < end:
+            yield start, end - 1
+
+
+def more_quota(
+    works: Works, low: int, high: int, steps: tuple[int, ...], hint: int | None = None
+) -> int | None:
+    """Smallest quota in [low, high] that works, on either side of every granule step."""
+    for start, end in stretches(low, high, steps):
+        guess = None if hint is None else hint - start + 1
+        found = nearest(_from(works, start - 1), end - start + 1, guess)
+        if found is not None:
+            return start + found - 1
+    return None
+
+
+def _from(works: Works, origin: int) -> Works:
+    return lambda distance: works(origin + distance)
+
+
+def less_quota(works: Works, low: int, high: int, steps: tuple[int, ...]) -> int | None:
+    """Largest quota in [low, high] that works; it is the last one before a granule step."""
+    ends = [end for _, end in stretches(low, high, steps)]
+    return next((end for end in reversed(ends) if works(end)), None)

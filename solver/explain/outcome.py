@@ -1,0 +1,95 @@
+"""What an explanation says of a problem that has a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kvplan.models import Plan, Problem
+from kvplan.solver.engine import plan
+from kvplan.solver.explain.breakpoints import (
+    EVERY,
+    BreakPoint,
+    Change,
+    Hints,
+    Worth,
+    break_points,
+    targets_of,
+    worths,
+)
+from kvplan.solver.explain.shifted import Shifted, alike
+
+
+class Explained(NamedTuple):
+    """A plan, the quotas at which it changes next, and what one GiB more would buy."""
+
+    plan: Plan
+    break_points: tuple[BreakPoint, ...]
+    worth: tuple[Worth, ...]
+    groups: Mapping[str, tuple[str, ...]]  # ranks by the name of the one that stands for them
+
+    def as_dict(self) -> dict[str, Any]:
+        """The machine-readable form; fractions of goals as text."""
+        return {
+            "status": self.plan.status,
+            "plan": self.plan.model_dump(mode="json"),
+            "break_points": [
+                {"rank": point.rank, "bytes": point.bytes, "changes": _changes(point.changes)}
+                for point in self.break_points
+            ],
+            "worth_of_1_gib": [
+                {"rank": worth.rank, "changes": _changes(worth.changes)} for worth in self.worth
+            ],
+            "alike": {name: list(ranks) for name, ranks in self.groups.items()},
+        }
+
+
+def _changes(changes: tuple[Change, ...]) -> list[dict[str, str]]:
+    return [
+        {"goal": change.goal, "from": str(change.before), "to": str(change.after)}
+        for change in changes
+    ]
+
+
+def explain(problem: Problem) -> Explained:
+    """Say what a plan hangs on.
+
+    Raises
+    ------
+    Infeasible : there is no plan; its conflict and remedies say why.
+    InvalidProblem : the problem makes no sense.
+    EngineError : an answer at another quota could not be proven.
+    """
+    answer = plan(problem)
+    shifted = Shifted(problem)
+    groups = alike(problem)
+    targets = targets_of(problem, groups)
+    return Explained(
+        answer,
+        tuple(break_points(shifted, targets, _hints(answer, shifted.floor_slack()))),
+        tuple(worths(shifted, targets)),
+        {name: tuple(problem.ranks[i].name for i in members) for members, name in groups.items()},
+    )
+
+
+def _hints(answer: Plan, floor_slack: list[int]) -> dict[str, Hints]:
+    """Guesses from what binds: the bytes that one step more lacks; the slack by phase, and with
+    everything at its floor."""
+    lacking: dict[str, dict[str, int]] = {}
+    for entry in answer.binding:
+        needs = lacking.setdefault(entry.rank, {})
+        for variable, needed in entry.next.items():
+            needs[variable] = max(needs.get(variable, 0), needed - entry.slack)
+    hints = {
+        rank.name: Hints(
+            frozenset(lacking.get(rank.name, {}).values()),
+            frozenset(rank.quota - used + 1 for used in rank.phases.values()) | {spare + 1},
+        )
+        for rank, spare in zip(answer.ranks, floor_slack, strict=True)
+    }
+    together: dict[str, int] = {}
+    for needs in lacking.values():
+        for variable, missing in needs.items():
+            together[variable] = max(together.get(variable, 0), missing)
+    fewer = frozenset().union(*(hint.fewer for hint in hints.values()))
+    return {**hints, EVERY: Hints(frozenset(together.values()), fewer)}

@@ -1,0 +1,162 @@
+"""Floors of chunk, experts and pools, bytes of consumers, bounds of constraints, utilization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import lcm
+
+from kvplan.models import Problem
+from kvplan.models.elastic import MOST_CHUNKS, Consumer
+from kvplan.models.goals import Constraint
+from kvplan.models.units import exact_bytes
+from kvplan.solver.explain.case import Case
+from kvplan.solver.explain.demands import Item
+from kvplan.solver.explain.knobs import Knob, hundredths
+from kvplan.solver.explain.paths import item_path, pool_path
+
+_MOST = 2**40  # blocks of a pool, or steps of a constraint's bound
+
+
+def part_knobs(case: Case) -> Iterator[Knob]:
+    """Every knob that is no rank's and no request's."""
+    problem = case.problem
+    yield from _chunk(problem)
+    yield from _experts(problem)
+    if problem.resume_utilization < 1:
+        yield _utilization(problem)
+    for index in range(len(problem.pools)):
+        yield from _pool(case, index)
+    for index in range(len(problem.consumers)):
+        yield from _consumer(case, index)
+    for index, constraint in enumerate(problem.constraints):
+        yield from _constraint(index, constraint)
+
+
+def chunk_floor(problem: Problem) -> tuple[str, int, int]:
+    """The field that sets the smallest chunk, that chunk, and the smallest that may be asked."""
+    prefill = problem.prefill
+    assert prefill is not None
+    now, step = prefill.candidates[0], prefill.step or 1
+    if prefill.chunks is not None:
+        return "prefill.chunks[0]", now, 1
+    if prefill.min is None and prefill.step is None and prefill.requested > MOST_CHUNKS:
+        return "prefill.requested", now, 1  # a floor of its own would list too many chunks
+    return "prefill.min", now, max(1, prefill.requested - MOST_CHUNKS * step + 1)
+
+
+def _chunk(problem: Problem) -> Iterator[Knob]:
+    if problem.prefill is None:
+        return
+    change, now, last = chunk_floor(problem)
+    yield Knob(
+        change,
+        now,
+        last,
+        frozenset({Item("chunk floor")}),
+        lambda to: f"prefill: a chunk of {to:_} tokens at least instead of {now:_}",
+        steady=not any("prefill" in c.terms for c in problem.constraints),
+    )
+
+
+def _experts(problem: Problem) -> Iterator[Knob]:
+    experts = problem.experts
+    if experts is None:
+        return
+    now = experts.min_slots
+    yield Knob(
+        "experts.min_slots",
+        now,
+        0,
+        frozenset({Item("expert floor")}),
+        lambda to: f"experts: {to:_} slots a layer at least instead of {now:_}",
+    )
+
+
+def _utilization(problem: Problem) -> Knob:
+    now = problem.resume_utilization
+    return Knob(
+        "resume_utilization",
+        int(now * 100 // 1),
+        100,
+        frozenset(),
+        lambda to: f"resume utilization: {hundredths(to)} instead of {_decimal(now)}",
+        write=hundredths,
+        was=str(now),
+    )
+
+
+def _decimal(value: Fraction) -> str:
+    scaled = value * 100
+    return hundredths(int(scaled)) if scaled.denominator == 1 else str(value)
+
+
+def _pool(case: Case, index: int) -> Iterator[Knob]:
+    pool, path = case.problem.pools[index], pool_path(case.problem, index)
+    least, most = pool.min_blocks, pool.max_blocks
+    if least:
+        yield Knob(
+            f"{path}.min_blocks",
+            least,
+            0,
+            frozenset({Item("pool minimum", (index,))}),
+            lambda to: f"pool {pool.name}: {to:_} blocks at least instead of {least:_}",
+        )
+    if most is not None:
+        yield Knob(
+            f"{path}.max_blocks",
+            most,
+            _MOST,
+            frozenset({Item("pool limit", (index,))}),
+            lambda to: f"pool {pool.name}: {to:_} blocks at most instead of {most:_}",
+            hint=case.shortage.corner.usable[index],
+        )
+
+
+def _consumer(case: Case, index: int) -> Iterator[Knob]:
+    consumer = case.problem.consumers[index]
+    path = f"{item_path('consumers', case.problem.consumers, index)}.bytes"
+    figures: list[tuple[str, str, int]] = []
+    if isinstance(consumer.bytes, int):
+        figures.append((path, "", consumer.bytes))
+    else:
+        figures += [(f"{path}.{key}", f" on {key}", n) for key, n in consumer.bytes.items()]
+    for change, where, now in figures:
+        yield _smaller(case, consumer, change, where, now, Item("consumer", (index,)))
+
+
+def _smaller(case: Case, consumer: Consumer, change: str, where: str, now: int, item: Item) -> Knob:
+    def text(to: int) -> str:
+        less = f"{exact_bytes(now - to)} less{where}"
+        return f"consumer {consumer.name}: {less}, {exact_bytes(to)}" if to else left_out
+
+    left_out = f"consumer {consumer.name}: none{where}, instead of {exact_bytes(now)}"
+    return Knob(change, now, 0, frozenset({item}), text, hint=now - case.short_bytes())
+
+
+def _constraint(index: int, constraint: Constraint) -> Iterator[Knob]:
+    """A wider bound, in the steps that the coefficients allow."""
+    eases = frozenset({Item("constraint", (index,))})
+    for field, sign in (("max", 1), ("min", -1)):
+        bound: Fraction | None = getattr(constraint, field)
+        if bound is None:
+            continue
+        factors = (*constraint.terms.values(), bound)
+        scale = lcm(*(factor.denominator for factor in factors))
+        now = int(bound * scale)
+        yield Knob(
+            f"constraints[{index}].{field}",
+            now,
+            now + sign * _MOST,
+            eases,
+            _wording(index, field, bound, scale),
+            write=_written(scale),
+        )
+
+
+def _wording(index: int, field: str, bound: Fraction, scale: int) -> Callable[[int], str]:
+    return lambda to: f"constraint {index}: {field} {Fraction(to, scale)} instead of {bound}"
+
+
+def _written(scale: int) -> Callable[[int], str]:
+    return lambda to: str(Fraction(to, scale))

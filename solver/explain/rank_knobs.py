@@ -1,0 +1,220 @@
+"""More bytes for a rank: its quota, or the readings that the quota follows from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from kvplan.models import Problem
+from kvplan.models.ranks import Rank, RankMemory, Share
+from kvplan.models.units import exact_bytes, human_bytes
+from kvplan.solver.explain.case import Case
+from kvplan.solver.explain.demands import PLENTY, Item
+from kvplan.solver.explain.knobs import Knob, hundredths
+from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, more_quota
+from kvplan.solver.explain.paths import rank_path
+
+MOST_UTILIZATION = 100  # hundredths
+
+
+def rank_knobs(case: Case) -> Iterator[Knob]:
+    """Knobs of every rank, each alone; a flag that all ranks share is turned for all."""
+    problem = case.problem
+    flagged = [rank.memory is not None and rank.memory.utilization for rank in problem.ranks]
+    one_flag = len(flagged) > 1 and all(flagged)
+    if one_flag:
+        yield _utilization(problem, None)
+    for index, rank in enumerate(problem.ranks):
+        if rank.memory is None:
+            yield from _quota(case, index)
+            continue
+        if rank.memory.utilization is not None:
+            yield _utilization(problem, index)
+        yield from _readings(problem, index, rank.memory)
+        yield _declared(case, index, rank)
+
+
+def common_quota(case: Case) -> Iterator[Knob]:
+    """One quota for all ranks, where raising a single one is not enough."""
+    ranks = case.problem.ranks
+    if len(ranks) < 2 or any(rank.memory is not None for rank in ranks):
+        return
+    now = min(rank.quota_bytes for rank in ranks)
+    hint = max(rank.quota_bytes + case.short_bytes(i) for i, rank in enumerate(ranks))
+
+    def find(case: Case, knob: Knob) -> int | None:
+        steps = _steps(case, 0)
+        return more_quota(
+            lambda q: case.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
+        )
+
+    yield Knob(
+        change="ranks.*.quota",
+        now=now,
+        last=PLENTY,
+        eases=_quotas(case.problem),
+        text=lambda to: f"every rank: a quota of {exact_bytes(to)}",
+        hint=hint,
+        find=find,
+    )
+
+
+def _quotas(problem: Problem) -> frozenset[Item]:
+    return frozenset(Item("quota", (i,)) for i in range(len(problem.ranks)))
+
+
+def _steps(case: Case, index: int) -> tuple[int, ...]:
+    """Where the "auto" granule of a rank changes; nowhere if it is held or not used."""
+    held = case.held is not None and case.problem.ranks[index].name in case.held.granules
+    automatic = any(b.granule == "auto" for pool in case.problem.pools for b in pool.layout)
+    return AUTO_STEPS if automatic and not held else ()
+
+
+def _quota(case: Case, index: int) -> Iterator[Knob]:
+    rank, change = case.problem.ranks[index], f"{rank_path(case.problem, index)}.quota"
+    now, steps = rank.quota_bytes, _steps(case, index)
+    eases = frozenset({Item("quota", (index,))})
+
+    def up(case: Case, knob: Knob) -> int | None:
+        return more_quota(
+            lambda q: case.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
+        )
+
+    def down(case: Case, knob: Knob) -> int | None:
+        return less_quota(lambda q: case.fits_with(knob.written(q)), 0, now - 1, steps)
+
+    def more(to: int) -> str:
+        return f"rank {rank.name}: {exact_bytes(to - now)} more, a quota of {exact_bytes(to)}"
+
+    yield Knob(change, now, PLENTY, eases, more, hint=now + case.short_bytes(index), find=up)
+    if any(step <= now for step in steps):
+        yield Knob(
+            change,
+            now,
+            0,
+            eases,
+            lambda to: f"rank {rank.name}: a quota of {exact_bytes(to)}, below a granule step",
+            is_aside=True,
+            find=down,
+        )
+
+
+def _declared(case: Case, index: int, rank: Rank) -> Knob:
+    """A declared quota in place of the readings: the bytes, whatever provides them."""
+    now, steps = rank.quota_bytes, _steps(case, index)
+    name = json.dumps(rank.name)
+
+    def find(case: Case, knob: Knob) -> int | None:
+        return more_quota(
+            lambda q: case.fits_with(knob.written(q)), max(now, 0), PLENTY, steps, knob.hint
+        )
+
+    return Knob(
+        change=rank_path(case.problem, index),
+        now=now,
+        last=PLENTY,
+        eases=frozenset({Item("quota", (index,))}),
+        text=lambda to: f"rank {rank.name}: {exact_bytes(to - now)} more, {exact_bytes(to)} in all",
+        write=lambda to: f"{{name: {name}, stage: {rank.stage}, quota: {to}}}",
+        was=f"a quota of {now} from its readings",
+        hint=now + case.short_bytes(index),
+        find=find,
+    )
+
+
+def _utilization(problem: Problem, index: int | None) -> Knob:
+    """The share of memory that the engine may use, in the steps of a flag; of all ranks if None."""
+    path = "ranks.*" if index is None else rank_path(problem, index)
+    ranks = problem.ranks if index is None else (problem.ranks[index],)
+    shares = [r.memory.utilization for r in ranks if r.memory and r.memory.utilization is not None]
+    who = "every rank" if index is None else f"rank {ranks[0].name}"
+    eases = _quotas(problem) if index is None else frozenset({Item("quota", (index,))})
+    now = int(min(shares) * 100 // 1)
+
+    def text(to: int) -> str:
+        gained = min(_with_utilization(rank, to) - rank.quota_bytes for rank in ranks)
+        return f"{who}: utilization {hundredths(to)}, {human_bytes(gained)} more"
+
+    return Knob(
+        change=f"{path}.memory.utilization",
+        now=now,
+        last=MOST_UTILIZATION,
+        eases=eases,
+        text=text,
+        write=hundredths,
+        was=str(min(shares)),
+        why_not=lambda case: _bound_by_free(case, index, ranks),
+    )
+
+
+def _with_utilization(rank: Rank, value: int) -> int:
+    assert rank.memory is not None
+    share = RankMemory.model_validate(
+        {**rank.memory.model_dump(exclude_unset=True), "utilization": hundredths(value)}
+    )
+    return Rank(name=rank.name, stage=rank.stage, memory=share).quota_bytes
+
+
+def _bound_by_free(case: Case, index: int | None, ranks: tuple[Rank, ...]) -> str | None:
+    """Name the ranks that are short and whose quota does not grow with the utilization."""
+    stuck = []
+    for place, rank in enumerate(ranks):
+        at = place if index is None else index
+        top = _with_utilization(rank, MOST_UTILIZATION)
+        if case.short_bytes(at) > 0 and top - rank.quota_bytes < case.short_bytes(at):
+            if rank.memory is None or rank.memory.physical_share != top:
+                return None
+            gained = top - rank.quota_bytes
+            gives = f"gives {human_bytes(gained)} at most" if gained else "does nothing"
+            stuck.append(f"rank {rank.name} is bound by free memory, raising it {gives}")
+    return "; ".join(stuck) or None
+
+
+def _readings(problem: Problem, index: int, memory: RankMemory) -> Iterator[Knob]:
+    """More free memory, a smaller safety margin, a smaller headroom."""
+    rank, path = problem.ranks[index], f"{rank_path(problem, index)}.memory"
+    eases = frozenset({Item("quota", (index,))})
+    if memory.free is not None:
+        most = PLENTY if memory.total is None else memory.total
+        now = memory.free
+        yield Knob(
+            f"{path}.free",
+            now,
+            most,
+            eases,
+            lambda to: f"rank {rank.name}: {exact_bytes(to - now)} more free memory",
+        )
+    for field in ("prefill_headroom", "safety"):
+        yield from _margin(rank, f"{path}.{field}", getattr(memory, field), eases)
+
+
+def _margin(
+    rank: Rank, change: str, value: int | str | Share, eases: frozenset[Item]
+) -> Iterator[Knob]:
+    """A headroom or margin lowered, in bytes or in hundredths of the total."""
+    title = f"rank {rank.name}: {change.rpartition('.')[2].replace('_', ' ')}"
+    if isinstance(value, str):
+        yield _headroom_off(change, rank, eases)
+    elif isinstance(value, Share):
+        yield Knob(
+            f"{change}.fraction",
+            int(-(-value.fraction * 100 // 1)),
+            0,
+            eases,
+            lambda to: f"{title} of {hundredths(to)} of total",
+            write=hundredths,
+            was=str(value.fraction),
+        )
+    elif value:
+        yield Knob(change, value, 0, eases, lambda to: f"{title} of {exact_bytes(to)}")
+
+
+def _headroom_off(change: str, rank: Rank, eases: frozenset[Item]) -> Knob:
+    return Knob(
+        change,
+        1,
+        0,
+        eases,
+        lambda _: f"rank {rank.name}: no prefill headroom derived from the staging",
+        write=lambda to: 0 if to == 0 else "from_staging",
+    )

@@ -1,0 +1,108 @@
+"""Answers at other quotas: the same integers with the rooms of some ranks moved."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+
+from kvplan.kernels.nested import Nested
+from kvplan.kernels.terms import Terms
+from kvplan.kernels.values import Answer
+from kvplan.models import EngineError, Problem
+from kvplan.models.elastic import Consumer, Option
+from kvplan.solver.budget import at_rank, auto_granule, build_rows, merge_rows
+from kvplan.solver.engine import search
+from kvplan.solver.formulation import formulate
+from kvplan.solver.outlook import least_shortage
+
+Values = tuple[Fraction, ...]
+
+
+class Shifted:
+    """Goal values of a problem by how many bytes some ranks have more (or fewer)."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.terms = formulate(problem).terms
+        self.automatic = any(b.granule == "auto" for pool in problem.pools for b in pool.layout)
+        self._rows: dict[tuple[int, ...], Terms] = {}
+        self._known: dict[tuple[frozenset[int], int], Values | None] = {}
+
+    def values(self, ranks: Collection[int], more_bytes: int) -> Values | None:
+        """Value of every goal with `more_bytes` on each of some ranks; None: nothing fits.
+
+        Raises
+        ------
+        EngineError : an answer there is not proven.
+        """
+        key = (frozenset(ranks), more_bytes)
+        if key not in self._known:
+            self._known[key] = self._solve(self._terms(key[0], more_bytes))
+        return self._known[key]
+
+    def floor_slack(self) -> list[int]:
+        """Bytes left on every rank with everything elastic at its floor."""
+        nested = Nested(self.terms)
+        world, corner, *_ = least_shortage(nested, nested.worlds())
+        slack = [rank.quota_bytes for rank in self.problem.ranks]
+        for row in self.terms.every_row:
+            free = row.room - nested.used(row, world, corner)
+            slack[row.rank] = min(slack[row.rank], free)
+        return slack
+
+    def _solve(self, terms: Terms) -> Values | None:
+        nested = Nested(terms)
+        found = search(nested)
+        if found is not None and not found.exact:
+            found = _by_cpsat(nested, found)
+        return None if found is None else found.values
+
+    def _terms(self, ranks: frozenset[int], more_bytes: int) -> Terms:
+        """Rows of the granules at the new quotas, every room moved."""
+        granules = self._granules(ranks, more_bytes)
+        base = self._rows.get(granules)
+        if base is None:
+            named = zip(self.problem.ranks, granules, strict=True)
+            rows = build_rows(self.problem, {rank.name: size for rank, size in named})
+            base = self._rows[granules] = self.terms._replace(every_row=rows)
+        moved = tuple(
+            row._replace(room=row.room + more_bytes, quota=row.quota + more_bytes)
+            if row.rank in ranks
+            else row
+            for row in base.every_row
+        )
+        return base._replace(every_row=moved, rows=merge_rows(moved))
+
+    def _granules(self, ranks: frozenset[int], more_bytes: int) -> tuple[int, ...]:
+        """The "auto" granule of every rank; 1 where no pool asks for it."""
+        return tuple(
+            auto_granule(rank.quota_bytes + more_bytes * (i in ranks)) if self.automatic else 1
+            for i, rank in enumerate(self.problem.ranks)
+        )
+
+
+def _by_cpsat(nested: Nested, bracket: Answer) -> Answer | None:
+    try:
+        from kvplan.solver.cpsat.engine import solve_program
+        from kvplan.solver.cpsat.model import TooLargeError
+    except ImportError as error:
+        raise EngineError(f"OR-Tools is missing: {error}") from None
+    try:
+        solved = solve_program(nested, bracket, margin=False, use_bounds=True, deadline=None)
+    except TooLargeError:
+        raise EngineError("the figures leave CP-SAT's 64-bit range") from None
+    if solved.answer is not None and not solved.answer.exact:
+        raise EngineError("an answer at another quota could not be proven")
+    return solved.answer
+
+
+def alike(problem: Problem) -> Mapping[tuple[int, ...], str]:
+    """Groups of ranks that break at the same bytes, with the name of each group."""
+    living: list[Consumer | Option] = [*problem.consumers]
+    living += (option for choice in problem.choices for option in choice.options)
+    groups: dict[str, list[int]] = {}
+    for index, rank in enumerate(problem.ranks):
+        own = [at_rank(part.bytes, rank) for part in living]
+        key = repr((rank.model_dump(exclude={"name"}), own))
+        groups.setdefault(key, []).append(index)
+    return {tuple(members): problem.ranks[members[0]].name for members in groups.values()}
