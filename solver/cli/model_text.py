@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,8 @@ def comment_text(title: str, lines: Mapping[str, str]) -> str:
 def check_lines(figures: Mapping[str, str], expected: Iterable[str]) -> list[str]:
     """Compare log lines with an engine's figures; one line for each that differs.
 
-    A line is found by the label of a figure in it; what follows the label must be the value, up to
-    spaces, a colon and upper case.
+    A line is found by the label of a figure in it; what follows the label must begin with the value
+    (and not go on as a longer number), up to spaces, a colon and upper case.
     """
     differences = []
     for line in expected:
@@ -40,7 +41,8 @@ def check_lines(figures: Mapping[str, str], expected: Iterable[str]) -> list[str
             continue
         label = max(labels, key=len)
         logged = plain.partition(_plain(label))[2].strip(" :=")
-        if logged != _plain(figures[label]).strip(" :="):
+        value = re.escape(_plain(figures[label]).strip(" :="))
+        if not re.match(rf"{value}(?![0-9]|[.,][0-9])", logged):
             differences.append(f"{label}: the log says {logged}, the plan {figures[label]}")
     return differences
 

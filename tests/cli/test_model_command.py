@@ -9,6 +9,7 @@ import pytest
 
 from kvplan.models import Problem
 from kvplan.solver import plan
+from kvplan.solver.cli.model_text import check_lines
 from support.cli import run_kvplan
 from support.vllm_server import CONFIGS
 
@@ -141,3 +142,20 @@ def test_the_flags_of_an_engine_are_listed(
     done = run(capsys, "Meta-Llama-3.1-8B.json --flags")
     assert done.code == 0
     assert any(line.startswith("--kv-cache-dtype") for line in done.out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("line", "differs"),
+    [
+        ("GPU KV cache size: 302,921 tokens", False),
+        ("gpu kv cache size : 302,921 tokens, at step 3", False),
+        ("GPU KV cache size: 302,921,000 tokens", True),
+        ("GPU KV cache size: 302,92 tokens", True),
+        ("max_total_num_tokens=4096, chunked_prefill_size=8192", False),
+        ("max_total_num_tokens=40961", True),
+        ("max_total_num_tokens=4096.5", True),
+    ],
+)
+def test_a_log_line_may_go_on_after_the_figure(line: str, differs: bool) -> None:
+    figures = {"GPU KV cache size": "302,921 tokens", "max_total_num_tokens": "4096"}
+    assert bool(check_lines(figures, [line])) is differs
