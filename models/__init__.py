@@ -1,20 +1,28 @@
 """What is asked (Problem) and what is answered (Plan)."""
 
 from kvplan.models.errors import (
+    Advice,
+    AgreementFailed,
     CheckFailed,
+    Claim,
     Disagreement,
     EngineError,
     Fault,
     Infeasible,
     InvalidProblem,
     KvplanError,
+    Remedy,
+    RuledOut,
     Shortfall,
 )
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 
 __all__ = [
+    "Advice",
+    "AgreementFailed",
     "CheckFailed",
+    "Claim",
     "Disagreement",
     "EngineError",
     "Fault",
@@ -23,5 +31,7 @@ __all__ = [
     "KvplanError",
     "Plan",
     "Problem",
+    "Remedy",
+    "RuledOut",
     "Shortfall",
 ]

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from kvplan.models.base import Frozen, Name, TextKeys
+from kvplan.models.device import read_device
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.faults import faults_of
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 
@@ -73,9 +76,42 @@ class RankMemory(Frozen):
         shares = isinstance(self.safety, Share) or isinstance(self.prefill_headroom, Share)
         if self.total is None and (self.utilization is not None or shares):
             raise Misfit("total beside a utilization or a fraction", "none", "total")
-        if self.total is not None and self.free is not None and self.free > self.total:
-            raise Misfit(f"free of at most total {self.total}", str(self.free), "free")
+        for name in ("free", "peak_torch", "non_torch", "graphs"):
+            reading = getattr(self, name)
+            if self.total is not None and reading is not None and reading > self.total:
+                raise Misfit(f"{name} of at most total {self.total}", str(reading), name)
         return self
+
+    @classmethod
+    def measure(cls, device: Any = None, **terms: Any) -> RankMemory:
+        """Read total, free, peak_torch and non_torch of a device through torch (CUDA or ROCm).
+
+        non_torch = (total - free) - what the allocator reserved; peak_torch = the allocator's
+        peak since it was last reset, or what it holds now if that is more (ROCm/ATOM #1649).
+        Call it after the warm-up forward, with the peak reset just before it; cached blocks count
+        as in use, so `torch.cuda.empty_cache()` before the reading gives a truer `free`.
+
+        Parameters
+        ----------
+        device : as torch takes it; default: the current one.
+        terms : the other fields (utilization, safety, graphs, ...), or a reading to override.
+
+        Raises
+        ------
+        InvalidProblem : no device, or readings that contradict each other; nothing is clamped.
+        ImportError : torch is not installed.
+        """
+        reading = read_device(device)
+        readings = {
+            "total": reading.total_bytes,
+            "free": reading.free_bytes,
+            "peak_torch": reading.peak_bytes,
+            "non_torch": reading.outside_bytes,
+        }
+        try:
+            return cls.model_validate({**readings, **terms})
+        except ValidationError as error:
+            raise InvalidProblem(faults_of(error, cls)) from None
 
     def _bytes(self, term: int | Share) -> int:
         return term.of(self.total or 0) if isinstance(term, Share) else term

@@ -1,0 +1,103 @@
+"""plan_together(): the same plan on every rank, or the same error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kvplan.models import AgreementFailed, InvalidProblem, Plan, Problem
+from kvplan.models.doubts import doubts_of, spread_doubts
+from kvplan.models.local import LocalView, brief
+from kvplan.solver.agree.compare import check_outcomes, check_views
+from kvplan.solver.agree.gather import Comm, gather
+from kvplan.solver.agree.message import Told, tell
+from kvplan.solver.assemble import Engine
+from kvplan.solver.engine import plan
+
+Local = LocalView | Callable[[], LocalView]
+
+
+def plan_together(
+    local: Local, comm: Comm, timeout: float = 60.0, *, engine: Engine = "auto"
+) -> Plan:
+    """Plan for all ranks of a communicator; every one calls this, and gets the same.
+
+    Parameters
+    ----------
+    local : what this rank measured, or a function that measures it: what the function raises is
+        told to all ranks, so that none waits for this one.
+    comm : the ranks that must share one count: TP and PCP groups, PP stages. DP replicas need
+        not agree; each has a communicator of its own. `NullComm()` for a single rank.
+    timeout : seconds that a rank may be late. A rank that does not come is named by the others
+        after so long; one that ends while the others compare notes, after twice as long.
+    engine : as for `plan`; no deadline, since time is no common ground.
+
+    Raises
+    ------
+    AgreementFailed : a rank failed to measure, holds another problem or another version, does not
+        answer, or came to another plan; the text is the same on every rank.
+    Infeasible, InvalidProblem : the problem of all ranks has no plan, or makes no sense; the
+        same text on every rank.
+    """
+    if not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
+        raise InvalidProblem.at("timeout", "seconds above 0", repr(timeout))
+    view, cause = _measured(local)
+    own = tell(view, {"engine": str(engine), "timeout": f"{timeout:g} s"})
+    views = gather(comm, own.encode(), timeout)
+    outcome = _answer(view, own, views, engine)
+    outcomes = gather(comm, outcome.text.encode(), timeout)
+    told = {rank: Told.decode(raw) for rank, raw in views.items()}
+    check_outcomes({r: raw.decode(errors="replace") for r, raw in outcomes.items()}, told)
+    if outcome.plan is None:
+        assert outcome.error is not None
+        raise outcome.error from cause
+    return outcome.plan
+
+
+def _measured(local: Local) -> tuple[LocalView, Exception | None]:
+    """This rank's view. Whatever goes wrong is a view too: a raise here would hang the others."""
+    try:
+        view = local if isinstance(local, LocalView) else local()
+        if not isinstance(view, LocalView):
+            raise TypeError(f"expected a LocalView, got {type(view).__name__}")
+        tell(view, {}).encode()
+    except Exception as error:
+        return LocalView.failed(error), error
+    return view, None
+
+
+class _Outcome(NamedTuple):
+    """What this rank came to, and the text that is compared."""
+
+    text: str
+    plan: Plan | None = None
+    error: Exception | None = None
+
+
+def _answer(view: LocalView, own: Told, views: dict[int, bytes], engine: Engine) -> _Outcome:
+    """Solve what was gathered. Nothing raises here: the others wait for the outcome."""
+    try:
+        if own.encode() not in views.values():
+            raise AgreementFailed(["the communicator did not give a rank its own view back"])
+        answer = _solve(view, views, engine)
+        return _Outcome(f"plan {answer.digest}", plan=answer)
+    except Exception as error:
+        return _Outcome(brief(f"{type(error).__name__}: {error}"), error=error)
+
+
+def _solve(view: LocalView, views: dict[int, bytes], engine: Engine) -> Plan:
+    """The one problem of all ranks, ranks in ascending order, and its plan."""
+    told = {rank: Told.decode(raw) for rank, raw in views.items()}
+    check_views(told)
+    ranks = [entry.rank for entry in told.values() if entry.rank is not None]
+    problem = Problem.model_validate({**view.question, "ranks": ranks})
+    answer = plan(problem, engine=engine)
+    named = [
+        f"rank {rank.name}: {doubt}"
+        for rank in ranks
+        if rank.memory is not None
+        for doubt in doubts_of(rank.memory)
+    ]
+    notes = (*answer.notes, *named, *spread_doubts(ranks))
+    return answer.model_copy(update={"notes": notes})

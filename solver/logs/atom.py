@@ -1,0 +1,80 @@
+"""ROCm/ATOM: one `Memory budget:` line a rank, all in the same file, without the rank's name.
+
+What it calls GB is bytes / 2^30. Old versions (before #1649) print no non_torch; since #3171 free
+and available_for_kv are the agreed values, the other terms the rank's own.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from kvplan.solver.logs.interval import Interval, printed
+from kvplan.solver.logs.record import MOST_RANKS, RankLog
+
+_TERM = re.compile(r"(?<!\w)(\w{1,40})=(-?\d{1,30}(?:\.\d{1,30})?)(GB|MB)?(?![\w.])")
+_POOL = re.compile(r"sub-pool (\S{1,200}): entries=(\d{1,18}), entry_bytes=(\d{1,18})")
+_RUNNER = re.compile(r"Model Runner\d{1,9}/(\d{1,9}): warmup_model")
+_NAMES = {
+    "total_gpu": "total",
+    "free": "free",
+    "utilization": "utilization",
+    "budget": "budget",
+    "peak_torch": "peak",
+    "non_torch": "non_torch",
+    "cudagraph_est": "graphs",
+    "safety": "safety",
+    "available_for_kv": "available",
+    "block_bytes": "block_bytes",
+    "num_kvcache_blocks": "blocks",
+}
+
+
+class AtomReader:
+    """Reads budget lines, complete or not, and the sub-pools printed before them."""
+
+    engine = "ATOM"
+    needles = (b"Memory budget:", b"sub-pool ", b"available_for_kv=", b"warmup_model")
+
+    def __init__(self) -> None:
+        self._ranks: list[RankLog] = []
+        self._pools: dict[str, tuple[int, int]] = {}
+        self._world = 0
+
+    def read(self, number: int, text: str) -> None:
+        """Take in a budget line, the same terms in an error, or a sub-pool."""
+        runner = _RUNNER.search(text)
+        if runner is not None:
+            self._world = max(self._world, int(runner[1]))
+        pool = _POOL.search(text)
+        if pool is not None:
+            if len(self._pools) < MOST_RANKS:
+                self._pools[pool[1]] = (int(pool[2]), int(pool[3]))
+            return
+        start = text.find("Memory budget:")
+        terms = {
+            # The utilization is printed as it was given, not rounded.
+            _NAMES[name]: printed(value, unit) if unit else Interval.exactly(Fraction(value))
+            for name, value, unit in _TERM.findall(text[max(0, start) :])
+            if name in _NAMES
+        }
+        if not terms.keys() & {"available", "blocks"} or len(self._ranks) >= MOST_RANKS:
+            return
+        self._add_state(terms)
+        self._ranks.append(RankLog("", number, figures=terms))
+
+    def _add_state(self, terms: dict[str, Interval]) -> None:
+        """Bytes of the sub-pools that are no blocks: the same on every rank."""
+        block_bytes = terms.get("block_bytes")
+        if block_bytes is not None and self._pools:
+            beside = (
+                count * size for count, size in self._pools.values() if size != block_bytes.low
+            )
+            terms["state"] = Interval.exactly(sum(beside))
+
+    def ranks(self) -> list[RankLog]:
+        """One for each budget line; more than the runners of one start are a further start."""
+        world = self._world or len(self._ranks)
+        for index, record in enumerate(self._ranks):
+            record.label = str(index % world)
+        return self._ranks

@@ -1,0 +1,142 @@
+"""Whether the ranks of one start agree, and what one agreed plan would have given and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from kvplan.models import Problem
+from kvplan.solver.logs.record import RankLog, Wrong
+from kvplan.solver.logs.rules import remarks, wrong_figures
+from kvplan.solver.logs.vllm import CORE
+
+
+class Share(NamedTuple):
+    """What a rank has beside the smallest of its start."""
+
+    rank: RankLog
+    more: int  # blocks or tokens that it counted beyond the agreed ones
+    unused_bytes: int | None  # that one plan leaves free on it; None where no size is printed
+
+
+class Start(NamedTuple):
+    """One engine's start: its ranks, and what is to be said of them."""
+
+    engine: str
+    source: str
+    replica: str
+    shares: tuple[Share, ...]
+    cores: tuple[RankLog, ...]  # what an engine core prints for all of its ranks
+    counts: tuple[tuple[int, ...], ...]  # of every rank that prints one, or of the core
+    agreed: int | None  # blocks (else tokens of the first pool) that every rank has
+    over_asked: int | None  # bytes that the first rank's count asks of the smallest too much
+    wrong: tuple[Wrong, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def ranks_agree(self) -> bool:
+        """Whether all ranks that print a count print the same."""
+        return len(set(self.counts)) <= 1
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing was found."""
+        return self.ranks_agree and not self.wrong
+
+
+def starts_of(engine: str, source: str, records: Sequence[RankLog]) -> list[Start]:
+    """Part records into starts: replicas apart, and the n-th start of every rank together."""
+    seen: dict[tuple[str, str], int] = {}
+    parted: dict[tuple[str, int], list[RankLog]] = {}
+    for record in records:
+        speaker = (record.replica, record.label)
+        number = seen[speaker] = seen.get(speaker, -1) + 1
+        parted.setdefault((record.replica, number), []).append(record)
+    return [_start(engine, source, replica, of) for (replica, _), of in parted.items()]
+
+
+def _start(engine: str, source: str, replica: str, records: Sequence[RankLog]) -> Start:
+    cores = tuple(record for record in records if record.label == CORE)
+    ranks = [record for record in records if record.label != CORE] or list(cores)
+    counted = [rank for rank in ranks if rank.count is not None] or list(cores)
+    counts = tuple(rank.count for rank in counted if rank.count is not None)
+    agreed = _agreed(counted) if counts else None
+    return Start(
+        engine=engine,
+        source=source,
+        replica=replica,
+        shares=_shares(ranks, agreed),
+        cores=cores if ranks != list(cores) else (),
+        counts=counts,
+        agreed=agreed,
+        over_asked=_over_asked(ranks, agreed),
+        wrong=tuple(wrong_figures(ranks)),
+        remarks=tuple(remarks([*ranks, *(core for core in cores if core not in ranks)])),
+    )
+
+
+def _first(rank: RankLog) -> int | None:
+    return None if rank.count is None else rank.count[0]
+
+
+def _agreed(ranks: Sequence[RankLog]) -> int:
+    """The count of one plan for all ranks: solved where bytes of a block are printed."""
+    sizes = [(rank.whole("block_bytes"), rank.whole("blocks")) for rank in ranks]
+    if all(size and blocks is not None for size, blocks in sizes):
+        return _planned([(size or 0, blocks or 0) for size, blocks in sizes])
+    return min(count for rank in ranks if (count := _first(rank)) is not None)
+
+
+def _planned(sizes: Sequence[tuple[int, int]]) -> int:
+    """Solve for ranks that have the bytes they counted; other block bytes are another stage."""
+    from kvplan.solver.engine import plan
+
+    stages = {size: stage for stage, size in enumerate(dict.fromkeys(size for size, _ in sizes))}
+    ranks = [
+        {"name": str(index), "stage": stages[size], "quota": size * blocks}
+        for index, (size, blocks) in enumerate(sizes)
+    ]
+    pool = {"name": "kv", "bytes": {str(stage): size for size, stage in stages.items()}}
+    caches = [{"name": "kv", "kind": "full"}]
+    problem = Problem.model_validate({"ranks": ranks, "pools": [pool], "caches": caches})
+    return plan(problem).blocks["kv"]
+
+
+def _unit(rank: RankLog) -> Fraction | None:
+    """Bytes of one block, or of one token where tokens are counted, as well as the log has it."""
+    figures, count = rank.figures, _first(rank)
+    if rank.whole("block_bytes"):
+        return figures["block_bytes"].low
+    whole = figures.get("pool 1") or figures.get("pool")
+    if whole is None or not count:
+        return None
+    return (whole.low + whole.high) / (2 * count)
+
+
+def _shares(ranks: Sequence[RankLog], agreed: int | None) -> tuple[Share, ...]:
+    """What each rank has beside the smallest: in blocks where it counted more, else in bytes."""
+    measured = [r.figures["available"].middle for r in ranks if "available" in r.figures]
+    alike = len({rank.whole("block_bytes") for rank in ranks}) == 1  # stages are not
+    least = min(measured) if measured and alike else None
+    return tuple(_share(rank, agreed, least) for rank in ranks)
+
+
+def _share(rank: RankLog, agreed: int | None, least_available: int | None) -> Share:
+    count, unit = _first(rank), _unit(rank)
+    more = count - agreed if count is not None and agreed is not None else 0
+    if more:
+        return Share(rank, more, None if unit is None else int(more * unit))
+    if least_available is None or "available" not in rank.figures:
+        return Share(rank, 0, None)
+    return Share(rank, 0, rank.figures["available"].middle - least_available)
+
+
+def _over_asked(ranks: Sequence[RankLog], agreed: int | None) -> int | None:
+    """(count of the first rank - smallest count) x bytes of a block of the smallest."""
+    counted = [rank for rank in ranks if rank.count is not None]
+    if agreed is None or not counted:
+        return None
+    smallest = min(counted, key=lambda rank: _first(rank) or 0)
+    first, unit = _first(counted[0]) or 0, _unit(smallest)
+    return None if unit is None else int((first - agreed) * unit)
