@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Variable
 from kvplan.kernels.values import Point
+from kvplan.models.doubts import doubts_of
 from kvplan.models.units import human_bytes
 from kvplan.solver.formulation import Formulation
 from kvplan.solver.outlook import Shortage, shortage_at
@@ -70,6 +71,9 @@ def _surprises(formulation: Formulation) -> Iterator[str]:
             f"fill: {pools[0]} takes the rest, so {later} stay at their floor but for what is left "
             "(a fill section says otherwise)"
         )
+    for rank in problem.ranks:
+        if rank.memory is not None:
+            yield from (f"rank {rank.name}: {doubt}" for doubt in doubts_of(rank.memory))
     experts = formulation.terms.experts
     if experts is not None and experts.most is None:
         yield "experts: no max_slots, so they take what the goals before them leave"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from support.cli import run_kvplan
 from typer.main import get_command
 
 from kvplan.models import Problem
 from kvplan.solver.cli.app import app
+from support.cli import run_kvplan
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -38,22 +39,43 @@ def test_the_first_problem_has_ten_lines_at_most() -> None:
     assert len(block("yaml").splitlines()) <= 10
 
 
+@pytest.mark.parametrize("index", [0, 1])
 def test_the_command_prints_what_the_readme_shows(
-    card: Path, capsys: pytest.CaptureFixture[str]
+    index: int, card: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command, _, output = block("console").partition("\n")
-    program, *arguments = command.removeprefix("$ ").split()
+    command, _, output = block("console", index).partition("\n")
+    program, *arguments = shlex.split(command.removeprefix("$ "))
     assert program == "kvplan"
     done = run_kvplan(capsys, *arguments)
     assert (done.code, done.err) == (0, "")
     assert done.out == output
 
 
-def test_the_python_example_prints_what_the_readme_shows(card: Path) -> None:
+EXPLAINED = [text for kind, text in BLOCKS if kind == "console" and "kvplan explain" in text]
+
+
+@pytest.mark.parametrize("text", EXPLAINED)
+def test_the_explanations_print_what_the_readme_quotes(
+    text: str, card: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every quoted line, in order; ... stands for what is left out."""
+    command, *quoted = text.splitlines()
+    done = run_kvplan(capsys, *shlex.split(command)[2:])
+    assert done.err == ""
+    printed = iter(done.out.splitlines())
+    assert [line for line in quoted if line != "..." and line not in printed] == []
+
+
+def test_a_plan_and_a_refusal_are_explained() -> None:
+    assert len(EXPLAINED) == 2
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_the_python_example_prints_what_the_readme_shows(index: int, card: Path) -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(block("python"), "README.md", "exec"), {})
-    assert printed.getvalue() == block("text")
+        exec(compile(block("python", index), "README.md", "exec"), {})
+    assert printed.getvalue() == block("text", index)
 
 
 def models_of(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -94,7 +116,7 @@ def test_the_reference_problem_has_a_plan_that_holds(
 def test_every_command_and_option_is_in_the_readme() -> None:
     text = README.read_text(encoding="utf-8")
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    assert len(commands) == 4
+    assert len(commands) == 8
     for name, command in commands.items():
         assert f"| `kvplan {name}" in text
         options = [opt for param in command.params for opt in param.opts if opt.startswith("--")]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.models import AgreementFailed, InvalidProblem, Plan, Problem
-from kvplan.models.doubts import doubts_of, spread_doubts
+from kvplan.models.doubts import spread_doubts
 from kvplan.models.local import LocalView, brief
 from kvplan.solver.agree.compare import check_outcomes, check_views
 from kvplan.solver.agree.gather import Comm, gather
@@ -93,11 +93,5 @@ def _solve(view: LocalView, views: dict[int, bytes], engine: Engine) -> Plan:
     ranks = [entry.rank for entry in told.values() if entry.rank is not None]
     problem = Problem.model_validate({**view.question, "ranks": ranks})
     answer = plan(problem, engine=engine)
-    named = [
-        f"rank {rank.name}: {doubt}"
-        for rank in ranks
-        if rank.memory is not None
-        for doubt in doubts_of(rank.memory)
-    ]
-    notes = (*answer.notes, *named, *spread_doubts(ranks))
+    notes = (*answer.notes, *spread_doubts(ranks))
     return answer.model_copy(update={"notes": notes})

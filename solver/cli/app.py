@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
+from kvplan.solver.cli.check_log import check_log
 from kvplan.solver.cli.demo import demo
+from kvplan.solver.cli.explain import explain
+from kvplan.solver.cli.explore import explore
+from kvplan.solver.cli.model import model
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
 from kvplan.solver.cli.verify import verify
@@ -18,8 +22,9 @@ blocks, which prefill chunk, how many expert slots and which requests fit.
 """
 _EPILOG = """\b
 Exit codes:
-  0    a plan; verify: every rule holds
-  1    infeasible (0 with --advise); verify: a rule is violated
+  0    a plan; verify: every rule holds; explore: a row has a plan; model: a problem
+  1    infeasible (solve: 0 with --advise); verify: a rule is violated; explore: no row has a plan;
+       model: a figure differs from --check; check-log: ranks disagree, or a figure is wrong
   2    bad input, one line per fault on standard error
   3    kvplan itself failed (an engine, or the output could not be written)
   130  interrupted
@@ -37,7 +42,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog="Example: kvplan solve server.yaml --set 'ranks.*.quota=60GiB'")(solve)
+app.command(epilog="Example: kvplan explain server.yaml --set 'ranks.*.quota=40GiB'")(explain)
 app.command(epilog="Example: kvplan solve server.yaml --json | kvplan verify server.yaml -")(verify)
+app.command(
+    epilog="Example: kvplan explore server.yaml --vary 'ranks.*.quota=10GiB:80GiB:256MiB' "
+    "--out quotas.csv"
+)(explore)
+app.command(
+    epilog="Example: kvplan model config.json --engine vllm --available 40GiB --max-model-len auto",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(model)
+app.command("check-log", epilog="Example: kvplan check-log server.log")(check_log)
 app.command(epilog="Example: kvplan schema > kvplan.schema.json")(schema)
 app.command(epilog="Example: kvplan demo")(demo)
 

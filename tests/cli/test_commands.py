@@ -11,13 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cli import run_kvplan, spawn
 
 from kvplan.models import Problem
 from kvplan.solver.cli import main
+from support.cli import run_kvplan, spawn
 
 Capture = pytest.CaptureFixture[str]
-COMMANDS = ("solve", "verify", "schema", "demo")
+COMMANDS = (
+    "solve",
+    "explain",
+    "verify",
+    "explore",
+    "model",
+    "check-log",
+    "schema",
+    "demo",
+)
 
 
 def test_the_entry_point_is_main() -> None:
