@@ -90,7 +90,7 @@ class CapacityGrid:
                 best = low = bisect_largest(sure_fits, low, high - 1)
             if (high - low) * self.points_a_period <= MOST_POINTS * self.period:
                 return self._last_point(fits, low, high, best)
-        for residue in self._classes():
+        for residue in self.classes():
             start = low if best is None else best + 1
             first = start + (residue - start) % self.period
             if first >= high or not fits(first):
@@ -123,7 +123,7 @@ class CapacityGrid:
         steps = (high - 1 - first) // period
         return first + period * bisect_largest(lambda k: fits(first + k * period), 0, steps)
 
-    def _classes(self) -> Iterator[int]:
+    def classes(self) -> Iterator[int]:
         """Residues modulo the period that hold a stepping point."""
         seen: set[int] = set()
         for t, offset in self._stepping or [(1, 0)]:

@@ -192,7 +192,7 @@ class Demand:
         )
         coupled = {coupling.rule for coupling in self.couplings[batch]}
         for rule in self.terms.caches:
-            raw[rule.pool] += self._requests(rule, terms, chunk)
+            raw[rule.pool] += self.given_blocks(rule, terms, chunk)
             if attends:
                 raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
                 if rule not in coupled:
@@ -209,7 +209,7 @@ class Demand:
         end = self._fixed_end(terms, rule)
         return rule.groups * (shared - max(0, min(shared, end or 0) - rule.sink_blocks))
 
-    def _requests(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
+    def given_blocks(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
         """Raw blocks of the given requests of a batch in one cache."""
         if len(terms.fixed) < VECTORISE_FROM:
             return sum(

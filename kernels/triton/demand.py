@@ -1,0 +1,161 @@
+"""Needs and budgets of one tile in Triton, axes as in `rules`."""
+
+# mypy: ignore-errors
+
+import triton
+import triton.language as tl
+
+from kvplan.kernels.triton.rules import (
+    LIVE,
+    ceil_div,
+    expert_bytes,
+    least_kept,
+    pool_bytes,
+    request_blocks,
+    rounded_up,
+    stale_end,
+)
+
+
+@triton.jit
+def put(values, INDEX: tl.constexpr, value):
+    """The tuple with one entry replaced."""
+    out = ()
+    for i in tl.static_range(len(values)):
+        if i == INDEX:
+            out = out + (value,)
+        else:
+            out = out + (values[i],)
+    return out
+
+
+@triton.jit
+def fitted_blocks(
+    capacity, chunk, tables, POOL: tl.constexpr, FITTED: tl.constexpr, PREFIX: tl.constexpr
+):
+    """Raw blocks of one pool of ONE of a fitted request's copies.
+
+    POOL[0] are its rules; FITTED = (flight, whether it bears attention).
+    """
+    raw = capacity * 0
+    for c in tl.static_range(len(POOL[0])):
+        if FITTED[1]:
+            raw += request_blocks(
+                capacity, chunk, tables, FITTED[0], POOL[0][c], PREFIX // POOL[0][c][1]
+            )
+        elif POOL[0][c][0] == 4:  # a placeholder holds state alone
+            raw += POOL[0][c][2] * POOL[0][c][3]
+    return raw
+
+
+@triton.jit
+def live_prefix(capacity, RULE: tl.constexpr, BATCH: tl.constexpr, FITTED: tl.constexpr):
+    """m (B - |[S, min(B, least stale end))|): prefix blocks that some request still sees."""
+    SHARED: tl.constexpr = BATCH[1] // RULE[1]
+    end = capacity[BATCH[2][0]] * 0 + SHARED
+    for i in tl.static_range(len(BATCH[2])):
+        if FITTED[BATCH[2][i]][1]:
+            history = capacity[BATCH[2][i]] - FITTED[BATCH[2][i]][0]
+            end = tl.minimum(end, stale_end(history, RULE[1], RULE[4]))
+    if BATCH[3] >= 0:  # the least history among the given requests
+        SEEN: tl.constexpr = BATCH[3] + 1 - RULE[4]
+        end = tl.minimum(end, SEEN // RULE[1] if SEEN > 0 else 0)
+    return RULE[2] * (SHARED - tl.maximum(end - RULE[5], 0))
+
+
+@triton.jit
+def batch_raw(
+    capacity, count, chunk, tables, P: tl.constexpr, BATCH: tl.constexpr, SPEC: tl.constexpr
+):
+    """Raw blocks of one pool in one batch; BATCH = (bases, prefix, fitted, history).
+
+    A pool's base is (offset of blocks by chunk, 0), or (-1, blocks) whatever the chunk.
+    """
+    raw = chunk * 0 + BATCH[0][P][1]
+    if BATCH[0][P][0] >= 0:
+        raw = tl.load(tables + BATCH[0][P][0] + chunk)
+    for i in tl.static_range(len(BATCH[2])):
+        own = fitted_blocks(
+            capacity[BATCH[2][i]],
+            chunk,
+            tables,
+            SPEC.pools[P],
+            SPEC.fitted[BATCH[2][i]],
+            BATCH[1],
+        )
+        raw = raw + count[BATCH[2][i]] * own
+    if len(BATCH[2]) > 0:
+        for c in tl.static_range(len(SPEC.pools[P][0])):
+            if SPEC.pools[P][0][c][0] == LIVE and BATCH[1] >= SPEC.pools[P][0][c][1]:
+                raw = raw + live_prefix(capacity, SPEC.pools[P][0][c], BATCH, SPEC.fitted)
+    return raw
+
+
+@triton.jit
+def legal(raw, POOL: tl.constexpr):
+    """ceil(raw / utilization), rounded up to the multiple; POOL = (rules, num, den, multiple)."""
+    need = raw
+    if POOL[1] != POOL[2]:
+        need = ceil_div(raw * POOL[2], POOL[1])
+    return rounded_up(need, POOL[3])
+
+
+@triton.jit
+def usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC: tl.constexpr):
+    """Usable blocks by pool: floors, what is decided, and what copies take."""
+    found = ()
+    for p in tl.static_range(len(SPEC.pools)):
+        raw = chunk * 0
+        for b in tl.static_range(len(SPEC.batches)):
+            each = batch_raw(capacity, count, chunk, tables, p, SPEC.batches[b], SPEC)
+            raw = tl.maximum(raw, each)
+        held = tl.maximum(legal(raw, SPEC.pools[p]), SPEC.pools[p][4])
+        held = tl.maximum(held, blocks[p])
+        for b in tl.static_range(len(SPEC.copied)):
+            each = batch_raw(capacity, count, chunk, tables, p, SPEC.batches[SPEC.copied[b]], SPEC)
+            held = tl.maximum(held, legal(copies[b] * each, SPEC.pools[p]))
+        found = found + (held,)
+    return found
+
+
+@triton.jit
+def row_bytes(usable, chunk, experts, tables, ROW: tl.constexpr, SPEC: tl.constexpr):
+    """Bytes that everything in a row takes, the least experts kept during prefill.
+
+    ROW = (buffers by pool, layers, lent, offset of the staging or -1, ...).
+    """
+    total = chunk * 0
+    for p in tl.static_range(len(ROW[0])):
+        if len(ROW[0][p][0]) > 0:
+            total = total + pool_bytes(usable[p] + SPEC.pools[p][6], ROW[0][p][0])
+    if ROW[1] > 0:
+        slots = experts
+        if ROW[2]:
+            slots = least_kept(experts, SPEC.experts)
+        total = total + expert_bytes(slots, ROW[1], SPEC.experts)
+    if ROW[3] >= 0:
+        total = total + tl.load(tables + ROW[3] + chunk)
+    return total
+
+
+@triton.jit
+def row_rests(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+    """What every row has left."""
+    found = ()
+    for r in tl.static_range(len(SPEC.rows)):
+        taken = row_bytes(usable, chunk, experts, tables, SPEC.rows[r], SPEC)
+        found = found + (rooms[r] - taken,)
+    return found
+
+
+@triton.jit
+def fits(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+    """Whether every row and every pool limit holds."""
+    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    fit = rests[0] >= 0
+    for r in tl.static_range(1, len(SPEC.rows)):
+        fit = fit & (rests[r] >= 0)
+    for p in tl.static_range(len(SPEC.pools)):
+        if SPEC.pools[p][5] >= 0:
+            fit = fit & (usable[p] <= SPEC.pools[p][5])
+    return fit

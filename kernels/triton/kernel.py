@@ -1,0 +1,139 @@
+"""The kernel: a tile of scenarios per program, lanes over worlds, candidate classes, corners."""
+
+# mypy: ignore-errors
+
+import triton
+import triton.language as tl
+
+from kvplan.kernels.triton.demand import put, usable_blocks
+from kvplan.kernels.triton.search import (
+    fill,
+    largest,
+    most,
+    most_kept,
+    possible,
+    share_out,
+    some,
+    split,
+)
+
+NOTHING: tl.constexpr = tl.constexpr(-(1 << 60))  # as the value of a goal
+
+
+@triton.jit
+def column(pointer, scenario, inside, step):
+    """One input column as [scenario, 1, 1, 1]; step 0 reads the same figure everywhere."""
+    return tl.load(pointer + scenario * step, mask=inside, other=0)
+
+
+@triton.jit
+def write(out, value, scenario, inside, feasible, number, PLACE: tl.constexpr):
+    """One decision, 0 where nothing fits."""
+    value = tl.where(feasible, value, 0) + scenario * 0
+    tl.store(out + PLACE * number + scenario, value, mask=inside)
+
+
+@triton.jit
+def row_rooms(inputs, steps, tables, scenario, inside, world, SPEC: tl.constexpr):
+    """Rooms less the bytes of options, by row: [scenario, world, 1, 1]."""
+    rooms = ()
+    for r in tl.static_range(len(SPEC.rows)):
+        room = column(inputs + tl.load(tables + r), scenario, inside, tl.load(steps + r))
+        if SPEC.rows[r][4] >= 0:
+            room = room - tl.load(tables + SPEC.rows[r][4] + world)
+        rooms = rooms + (room + world * 0,)
+    return rooms
+
+
+@triton.jit
+def columns(inputs, steps, tables, scenario, inside, FIRST: tl.constexpr, N: tl.constexpr):
+    """Consecutive input columns."""
+    found = ()
+    for i in tl.static_range(N):
+        place = tl.load(tables + FIRST + i)
+        step = tl.load(steps + FIRST + i)
+        found = found + (column(inputs + place, scenario, inside, step),)
+    return found
+
+
+@triton.jit
+def search_kernel(
+    inputs,  # int64, all columns one after the other
+    steps,  # int64 [column]: 1, or 0 for a column of one figure
+    tables,  # int64: places of the columns, then the tables of SPEC
+    out,  # int64 [decision, scenario]
+    number,
+    TILE: tl.constexpr,
+    SPEC: tl.constexpr,
+):
+    """Every decision of a tile of scenarios."""
+    lane = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    scenario = lane[:, None, None, None]
+    inside = scenario < number
+    F: tl.constexpr = len(SPEC.fitted)
+    R: tl.constexpr = len(SPEC.rows)
+    world = tl.arange(0, SPEC.worlds)[None, :, None, None].to(tl.int64)
+    rooms = row_rooms(inputs, steps, tables, scenario, inside, world, SPEC)
+    low = columns(inputs, steps, tables, scenario, inside, R, F)
+    high = columns(inputs, steps, tables, scenario, inside, R + F, F)
+    other = columns(inputs, steps, tables, scenario, inside, R + 2 * F, F)
+    chunk_most, slots_most = columns(inputs, steps, tables, scenario, inside, R + 3 * F, 2)
+    zero = scenario * 0
+    chunk = zero
+    experts = zero + SPEC.least_slots
+    blocks = ()
+    for _ in tl.static_range(len(SPEC.pools)):
+        blocks = blocks + (zero,)
+    copies = ()
+    for _ in tl.static_range(len(SPEC.copied)):
+        copies = copies + (zero,)
+    alive = (world < SPEC.options) & possible(
+        low, high, other, chunk, experts, blocks, copies, rooms, tables, -1, SPEC.goals[0], SPEC
+    )
+    feasible = some(alive, 1)
+    chosen = zero
+    for g in tl.static_range(1, len(SPEC.goals) - 1):  # the last one is the end
+        if SPEC.goals[g][0] == "settle":
+            first = most(tl.where(alive, SPEC.worlds - world, 0), 1)
+            chosen = tl.minimum(SPEC.worlds - first, SPEC.worlds - 1)
+            alive = some(alive, 1)
+            rooms = row_rooms(inputs, steps, tables, scenario, inside, chosen, SPEC)
+        else:
+            reached = largest(
+                low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms,
+                tables, world, SPEC.goals[g], SPEC,
+            )  # fmt: skip
+            best = most(tl.where(alive, reached, NOTHING), 1)
+            alive = alive & (reached == best)
+            # Where nothing fits the lower bound stays, so that figures stay small.
+            if SPEC.goals[g][0] == "capacity" or SPEC.goals[g][0] == "count":
+                best = tl.maximum(best, low[SPEC.goals[g][1]])
+                low = put(low, SPEC.goals[g][1], best)
+                high = put(high, SPEC.goals[g][1], best)
+            elif SPEC.goals[g][0] == "prefill":
+                chunk = tl.maximum(best, chunk)
+                chunk_most = chunk
+            elif SPEC.goals[g][0] == "experts":
+                experts = tl.maximum(best, experts)
+            elif SPEC.goals[g][0] == "blocks":
+                best = tl.maximum(best, blocks[SPEC.goals[g][1]])
+                blocks = put(blocks, SPEC.goals[g][1], best)
+            elif SPEC.goals[g][0] == "copies":
+                best = tl.maximum(best, copies[SPEC.goals[g][1]])
+                copies = put(copies, SPEC.goals[g][1], best)
+    capacity, count = split(low, high, other, tables, -1, SPEC.goals[len(SPEC.goals) - 1], SPEC)
+    usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
+    usable = fill(usable, chunk, experts, rooms, tables, SPEC)
+    usable = share_out(usable, chunk, experts, rooms, tables, SPEC)
+    write(out, feasible.to(tl.int64), scenario, inside, feasible, number, 0)
+    write(out, chunk, scenario, inside, feasible, number, 1)
+    write(out, chosen, scenario, inside, feasible, number, 2)
+    write(out, experts, scenario, inside, feasible, number, 3)
+    if len(SPEC.experts) > 0:
+        kept = most_kept(usable, chunk, experts, rooms, tables, SPEC)
+        write(out, kept, scenario, inside, feasible, number, 4)
+    for i in tl.static_range(F):
+        write(out, capacity[i], scenario, inside, feasible, number, 5 + i)
+        write(out, count[i], scenario, inside, feasible, number, 5 + F + i)
+    for p in tl.static_range(len(SPEC.pools)):
+        write(out, usable[p], scenario, inside, feasible, number, 5 + 2 * F + p)

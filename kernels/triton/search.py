@@ -1,0 +1,307 @@
+"""The search of one tile of scenarios in Triton: goal by goal, then fill, then the rest.
+
+Axes are [scenario, world, class, corner]: worlds are combinations of options, classes the residue
+classes of the capacity that a goal raises, corners the low points of the capacities still free.
+"""
+
+# mypy: ignore-errors
+
+import triton
+import triton.language as tl
+
+from kvplan.kernels.triton.demand import (
+    fits,
+    put,
+    row_rests,
+    usable_blocks,
+)
+from kvplan.kernels.triton.rules import (
+    expert_bytes,
+    floor_div,
+    least_kept,
+    most_blocks,
+    pool_bytes,
+    rounded_down,
+)
+
+
+@triton.jit
+def some(fit, AXIS: tl.constexpr):
+    """Whether anything holds along an axis, which stays with length 1."""
+    if fit.shape[AXIS] == 1:
+        return fit
+    else:
+        return tl.max(fit.to(tl.int32), axis=AXIS, keep_dims=True) > 0
+
+
+@triton.jit
+def most(value, AXIS: tl.constexpr):
+    """The largest along an axis, which stays with length 1."""
+    if value.shape[AXIS] == 1:
+        return value
+    else:
+        return tl.max(value, axis=AXIS, keep_dims=True)
+
+
+@triton.jit
+def low_point(low, high, tables, FITTED: tl.constexpr, STRIDE: tl.constexpr, M: tl.constexpr):
+    """One low point of a free capacity in each corner; `low` where there are fewer."""
+    corner = tl.arange(0, M)[None, None, None, :]
+    at = (corner // STRIDE) % FITTED[4]
+    known = (at > 0) & (at < FITTED[5])
+    place = tables + FITTED[6] + tl.where(known, at - 1, 0) * 3
+    stride = tl.where(known, tl.load(place), 1)
+    offset = tl.where(known, tl.load(place + 1), 0)
+    step = tl.where(known, tl.load(place + 2), 0)
+    # low + 1 + ((offset - low - 1) mod stride) + step, without a negative operand
+    point = low + stride - (low + stride - offset) % stride + step
+    return tl.where(known & (point <= high), point, low)
+
+
+@triton.jit
+def corners(low, high, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+    """Capacities of every least demand; GOAL[4] are strides of the free ones, 0 otherwise."""
+    found = ()
+    for i in tl.static_range(len(SPEC.fitted)):
+        if GOAL[4][i] > 0 and i != TRIAL:
+            point = low_point(low[i], high[i], tables, SPEC.fitted[i], GOAL[4][i], GOAL[3])
+            found = found + (point,)
+        else:
+            found = found + (low[i],)
+    return found
+
+
+@triton.jit
+def split(low, high, other, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+    """Capacities and counts by fitted request."""
+    points = corners(low, high, tables, TRIAL, GOAL, SPEC)
+    capacity = ()
+    count = ()
+    for i in tl.static_range(len(SPEC.fitted)):
+        if SPEC.fitted[i][2]:
+            capacity = capacity + (other[i],)
+            count = count + (low[i],)
+        else:
+            capacity = capacity + (points[i],)
+            count = count + (other[i],)
+    return capacity, count
+
+
+@triton.jit
+def possible(
+    low, high, other, chunk, experts, blocks, copies, rooms, tables,
+    TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr,
+):  # fmt: skip
+    """Whether some least demand fits: [scenario, world, class, 1]."""
+    capacity, count = split(low, high, other, tables, TRIAL, GOAL, SPEC)
+    usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
+    return some(fits(usable, chunk, experts, rooms, tables, SPEC), 3)
+
+
+@triton.jit
+def raise_capacity(
+    low, high, other, chunk, experts, blocks, copies, rooms, tables,
+    GOAL: tl.constexpr, SPEC: tl.constexpr,
+):  # fmt: skip
+    """The requested capacity, or the best of one bisection a residue class; -1 for none."""
+    Q: tl.constexpr = GOAL[1]
+    P: tl.constexpr = SPEC.fitted[Q][3]
+    lane = tl.arange(0, GOAL[2])[None, None, :, None]
+    residue = tl.load(tables + SPEC.fitted[Q][7] + tl.minimum(lane, SPEC.fitted[Q][8] - 1))
+    first = low[Q] + (P - (low[Q] + P - residue) % P) % P
+    valid = (first < high[Q]) & (lane < SPEC.fitted[Q][8])
+    first = tl.where(valid, first, low[Q])
+    above = floor_div(tl.where(valid, high[Q] - 1 - first, 0), P)
+    # Round 0 tries the requested capacity; a class then climbs from below its first rung.
+    fit = valid & (rooms[0] < rooms[0])
+    at_high = fit
+    start = tl.where(fit, 0, -1) + above * 0
+    end = tl.where(valid, above, -1) + start * 0
+    for turn in range(tl.load(tables + GOAL[5]) + 2):
+        middle = (start + end + 1) >> 1
+        tried = tl.where(turn == 0, high[Q] + start * 0, first + tl.maximum(middle, 0) * P)
+        fit = possible(
+            put(low, Q, tried), high, other, chunk, experts, blocks, copies, rooms, tables,
+            Q, GOAL, SPEC,
+        )  # fmt: skip
+        at_high = tl.where(turn == 0, fit, at_high)
+        start = tl.where((turn > 0) & fit & (middle > start), middle, start)
+        end = tl.where((turn > 0) & (fit == 0), tl.maximum(middle - 1, start), end)
+    found = most(tl.where(start < 0, -1, first + start * P), 2)
+    return tl.where(most(at_high.to(tl.int64), 2) > 0, high[Q] + found * 0, found)
+
+
+@triton.jit
+def raise_other(
+    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables,
+    GOAL: tl.constexpr, SPEC: tl.constexpr,
+):  # fmt: skip
+    """Count, chunk, slots or copies by bisection, given that the least fits: the largest."""
+    KIND: tl.constexpr = GOAL[0]
+    zero = rooms[0] * 0
+    if KIND == "count":
+        start = zero + low[GOAL[1]]
+        end = zero + high[GOAL[1]]
+    elif KIND == "prefill":
+        start = zero + chunk
+        end = zero + chunk_most
+    elif KIND == "experts":
+        start = zero + experts
+        end = zero + slots_most
+    else:
+        start = zero + copies[GOAL[1]]
+        end = zero + GOAL[6]
+    end = tl.maximum(end, start)
+    for _ in range(tl.load(tables + GOAL[5])):
+        middle = (start + end + 1) >> 1
+        lows = low
+        at = chunk
+        slots = experts
+        times = copies
+        if KIND == "count":
+            lows = put(low, GOAL[1], middle)
+        elif KIND == "prefill":
+            at = middle
+        elif KIND == "experts":
+            slots = middle
+        else:
+            times = put(copies, GOAL[1], middle)
+        fit = possible(lows, high, other, at, slots, blocks, times, rooms, tables, -1, GOAL, SPEC)
+        start = tl.where(fit, middle, start)
+        end = tl.where(fit, end, middle - 1)
+    return start
+
+
+@triton.jit
+def most_beside(rest, held, BUFFERS: tl.constexpr):
+    """Most blocks of a pool in what is left and what it holds already."""
+    room = rest + pool_bytes(held, BUFFERS[0])
+    return most_blocks(room, BUFFERS[0], BUFFERS[1], BUFFERS[2])
+
+
+@triton.jit
+def most_in(P: tl.constexpr, rests, held, SPEC: tl.constexpr):
+    """Usable blocks of one pool that fit beside everything else, which fits."""
+    POOL: tl.constexpr = SPEC.pools[P]
+    limit = rests[0] * 0 + held * 0 + SPEC.unbounded
+    if POOL[5] >= 0:
+        limit = limit * 0 + POOL[5]
+    for r in tl.static_range(len(SPEC.rows)):
+        if len(SPEC.rows[r][0]) > 0:
+            if len(SPEC.rows[r][0][P][0]) > 0:
+                here = most_beside(rests[r], held + POOL[6], SPEC.rows[r][0][P])
+                limit = tl.minimum(limit, here - POOL[6])
+    return tl.where(limit < 0, limit, rounded_down(tl.maximum(limit, 0), POOL[3]))
+
+
+@triton.jit
+def with_blocks(P: tl.constexpr, rests, before, after, SPEC: tl.constexpr):
+    """What the rows have left when a pool goes from one count to another."""
+    out = ()
+    for r in tl.static_range(len(SPEC.rows)):
+        rest = rests[r]
+        if len(SPEC.rows[r][0]) > 0:
+            if len(SPEC.rows[r][0][P][0]) > 0:
+                rest = rest + pool_bytes(before + SPEC.pools[P][6], SPEC.rows[r][0][P][0])
+                rest = rest - pool_bytes(after + SPEC.pools[P][6], SPEC.rows[r][0][P][0])
+        out = out + (rest,)
+    return out
+
+
+@triton.jit
+def raise_blocks(
+    low, high, other, chunk, experts, blocks, copies, rooms, tables,
+    GOAL: tl.constexpr, SPEC: tl.constexpr,
+):  # fmt: skip
+    """Inverse of the byte rows, over every least demand of the others; -1 where none fits."""
+    capacity, count = split(low, high, other, tables, -1, GOAL, SPEC)
+    usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
+    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    found = most_in(GOAL[1], rests, usable[GOAL[1]], SPEC)
+    fit = fits(usable, chunk, experts, rooms, tables, SPEC)
+    return most(tl.where(fit, found, -1), 3)
+
+
+@triton.jit
+def fill(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+    """Pools of the last goals one after the other."""
+    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    for i in tl.static_range(len(SPEC.tail)):
+        raised = most_in(SPEC.tail[i], rests, usable[SPEC.tail[i]], SPEC)
+        rests = with_blocks(SPEC.tail[i], rests, usable[SPEC.tail[i]], raised, SPEC)
+        usable = put(usable, SPEC.tail[i], raised)
+    return usable
+
+
+@triton.jit
+def share_out(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+    """Blocks within floor(share x (quota less all but the share pools)), pool by pool."""
+    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    shared = rests
+    for i in tl.static_range(len(SPEC.shares)):
+        held = usable[SPEC.shares[i][0]]
+        empty = held * 0 - SPEC.pools[SPEC.shares[i][0]][6]  # no block at all
+        shared = with_blocks(SPEC.shares[i][0], shared, held, empty, SPEC)
+    for i in tl.static_range(len(SPEC.shares)):
+        held = usable[SPEC.shares[i][0]]
+        raised = most_by_share(rests, shared, held, SPEC.shares[i], SPEC)
+        rests = with_blocks(SPEC.shares[i][0], rests, held, raised, SPEC)
+        usable = put(usable, SPEC.shares[i][0], raised)
+    return usable
+
+
+@triton.jit
+def most_by_share(rests, shared, held, SHARE: tl.constexpr, SPEC: tl.constexpr):
+    """One pool's blocks within its share of every row, its floor at least."""
+    P: tl.constexpr = SHARE[0]
+    cap = most_in(P, rests, held, SPEC)
+    for r in tl.static_range(len(SPEC.rows)):
+        if len(SPEC.rows[r][0]) > 0:
+            if len(SPEC.rows[r][0][P][0]) > 0:
+                budget = floor_div(tl.maximum(shared[r], 0) * SHARE[1], SHARE[2])
+                here = most_beside(budget, held * 0, SPEC.rows[r][0][P])
+                cap = tl.minimum(cap, here - SPEC.pools[P][6])
+    return tl.maximum(held, rounded_down(tl.maximum(cap, 0), SPEC.pools[P][3]))
+
+
+@triton.jit
+def most_kept(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+    """Most expert slots that can stay during prefill beside everything else."""
+    low = least_kept(experts, SPEC.experts)
+    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    start = low
+    end = experts
+    for _ in range(tl.load(tables + SPEC.kept_rounds)):
+        middle = (start + end + 1) >> 1
+        fit = middle >= 0
+        for r in tl.static_range(len(SPEC.rows)):
+            if SPEC.rows[r][1] > 0 and SPEC.rows[r][2]:
+                more = expert_bytes(middle, SPEC.rows[r][1], SPEC.experts)
+                less = expert_bytes(low, SPEC.rows[r][1], SPEC.experts)
+                fit = fit & (more - less <= rests[r])
+        start = tl.where(fit, middle, start)
+        end = tl.where(fit, end, middle - 1)
+    return start
+
+
+@triton.jit
+def largest(
+    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables, world,
+    GOAL: tl.constexpr, SPEC: tl.constexpr,
+):  # fmt: skip
+    """The largest value of a goal's variable in every world, the rest at its least."""
+    if GOAL[0] == "choice":
+        return rooms[0] * 0 - tl.load(tables + GOAL[6] + world)
+    elif GOAL[0] == "capacity":
+        return raise_capacity(
+            low, high, other, chunk, experts, blocks, copies, rooms, tables, GOAL, SPEC
+        )
+    elif GOAL[0] == "blocks":
+        return raise_blocks(
+            low, high, other, chunk, experts, blocks, copies, rooms, tables, GOAL, SPEC
+        )
+    else:
+        return raise_other(
+            low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms,
+            tables, GOAL, SPEC,
+        )  # fmt: skip

@@ -1,0 +1,266 @@
+"""A problem as compile-time constants and one table of integers, for the Triton kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kvplan.kernels.batch.candidates import falling_points
+from kvplan.kernels.batch.compiled import Batch
+from kvplan.kernels.batch.layout import RowLayout
+from kvplan.kernels.batch.needs import BatchNeeds
+from kvplan.kernels.batch.scenarios import RefusedError
+from kvplan.kernels.terms import FLIGHT, LIVE, PEAK, STATE, CacheRule, Terms
+
+MOST_LANES = 512
+"""Lanes of one scenario that a program can hold without spilling."""
+UNBOUNDED = 1 << 61  # blocks; `limits` keeps every figure below
+
+Numbers = tuple[Any, ...]
+
+
+class Goal(NamedTuple):
+    """One step of the search."""
+
+    kind: str  # start, a variable's kind, settle or end
+    position: int
+    classes: int  # lanes over residue classes, a power of two
+    corners: int  # lanes over low points, a power of two
+    strides: tuple[int, ...]  # of every fitted request among the corners; 0: not free
+    rounds: int  # offset of the number of bisections
+    extra: int  # offset of the options by world, or most copies
+
+
+class Spec(NamedTuple):
+    """Compile-time constants; offsets point into the tables."""
+
+    pools: Numbers  # (rules, use num, den, multiple, least, most or -1, reserved)
+    batches: Numbers  # (given blocks by pool, prefix, fitted, least history or -1)
+    copied: tuple[int, ...]  # among `batches`
+    fitted: Numbers  # (flight, bears attention, is count, period, points padded, points, offset,
+    # offset of residues, residues)
+    rows: Numbers  # (buffers by pool, layers, lent, offset of staging or -1, of options or -1)
+    goals: tuple[Goal, ...]
+    tail: tuple[int, ...]
+    shares: Numbers  # (pool, numerator, denominator)
+    experts: Numbers  # (sizes, granule, keep, lend num, lend den)
+    least_slots: int
+    worlds: int  # a power of two
+    options: int  # worlds that exist
+    kept_rounds: int  # offset
+    unbounded: int
+
+
+def power_of_two(number: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+class SpecBuilder:
+    """Builds the spec and its tables.
+
+    Parameters
+    ----------
+    columns : input columns; their places and the rounds of every goal come first in the tables.
+    """
+
+    def __init__(self, batch: Batch, columns: Sequence[int], rounds: Sequence[int]) -> None:
+        self.batch, self.terms, self.demand = batch, batch.terms, batch.demand
+        self.tables: list[int] = [*columns]
+        self.rounds = self._add(rounds)
+        self.chunk_range = range(len(self.terms.chunks))
+
+    def build(self) -> Spec:
+        """The whole problem.
+
+        Raises
+        ------
+        RefusedError : more lanes than a program can hold.
+        """
+        terms, batch = self.terms, self.batch
+        batches, copied = self._batches()
+        experts = terms.experts
+        worlds = power_of_two(len(batch.layout.worlds))
+        fitted = tuple(self._fitted(index) for index in range(len(terms.fitted)))
+        goals, tail = self._goals(copied)
+        lanes = worlds * max(goal.classes * goal.corners for goal in goals)
+        if lanes > MOST_LANES:
+            raise RefusedError(f"the Triton kernel does not take {lanes} lanes a scenario")
+        return Spec(
+            pools=tuple(self._pool(pool) for pool in range(len(terms.pools))),
+            batches=batches,
+            copied=tuple(range(len(batches) - len(copied), len(batches))),
+            fitted=fitted,
+            rows=tuple(self._row(row, worlds) for row in batch.layout.rows),
+            goals=goals,
+            tail=tail,
+            shares=tuple(
+                (pool, share.numerator, share.denominator) for pool, share in terms.fill_shares
+            ),
+            experts=()
+            if experts is None
+            else (
+                experts.sizes,
+                experts.granule,
+                experts.keep,
+                experts.lend_num,
+                experts.lend_den,
+            ),
+            least_slots=experts.least if experts is not None else 0,
+            worlds=worlds,
+            options=len(batch.layout.worlds),
+            kept_rounds=self.rounds + len(terms.goals),
+            unbounded=UNBOUNDED,
+        )
+
+    def _add(self, values: Sequence[int]) -> int:
+        """Append to the tables; where they begin."""
+        start = len(self.tables)
+        self.tables += values
+        return start
+
+    def _pool(self, pool: int) -> Numbers:
+        terms = self.terms.pools[pool]
+        rules = tuple(self._rule(rule) for rule in self.terms.caches if rule.pool == pool)
+        least = -(-terms.least // terms.multiple) * terms.multiple
+        most = -1 if terms.most is None else terms.most
+        return rules, terms.use_num, terms.use_den, terms.multiple, least, most, terms.reserved
+
+    def _rule(self, rule: CacheRule) -> Numbers:
+        t, extra, offset = rule.block_tokens, rule.extra_blocks, 0
+        if rule.kind == STATE:
+            extra += rule.state_blocks
+        if rule.kind in (PEAK, FLIGHT):
+            offset = self._add([self._limit(rule, chunk) for chunk in self.chunk_range])
+        scratch = rule.scratch if rule.kind == LIVE and rule.scratch is not None else ()
+        return (
+            rule.kind, t, rule.groups, extra, rule.reach, rule.sink_blocks, offset, scratch,
+            rule.rewind,
+        )  # fmt: skip
+
+    def _limit(self, rule: CacheRule, chunk: int) -> int:
+        """Blocks at the peak, or tokens within reach."""
+        flight, t = self.demand.flight(rule, chunk), rule.block_tokens
+        if rule.kind == PEAK:
+            return rule.sink_blocks + (rule.reach + flight + t - 3) // t + 1
+        return rule.reach + (0 if rule.flight_per_batch else flight)
+
+    def _batches(self) -> tuple[Numbers, list[int]]:
+        """The batches in which something is fitted, the largest of the others, the copied."""
+        needs = self.batch.needs
+        copied = sorted(
+            {
+                goal.single.position
+                for goal in self.terms.goals
+                if goal.single is not None and goal.single.kind == "copies"
+            }
+        )
+        still = (self._by_pool([needs.still(chunk) for chunk in self.chunk_range]), 0, (), -1)
+        moving = [self._batch(each) for each in needs.moving.values()]
+        more = []
+        for index in copied:
+            if index in needs.moving:
+                more.append(self._batch(needs.moving[index]))
+            else:
+                raws = [list(self.demand.fixed(index, chunk)) for chunk in self.chunk_range]
+                more.append((self._by_pool(raws), 0, (), -1))
+        idle = all(base == (-1, 0) for base in still[0])
+        return (*([] if idle else [still]), *moving, *more), copied
+
+    def _batch(self, needs: BatchNeeds) -> Numbers:
+        raws = [needs.known(chunk) for chunk in self.chunk_range]
+        prefix = needs.batch.prefix_tokens if needs.attends == 1 else 0
+        histories = [request.history for request in needs.batch.fixed if request.capacity]
+        return self._by_pool(raws), prefix, needs.batch.fitted, min(histories, default=-1)
+
+    def _by_pool(self, raws: Sequence[Sequence[int]]) -> Numbers:
+        """By pool a table over chunks, or one figure, from lists by chunk."""
+        columns = [[int(blocks) for blocks in column] for column in zip(*raws, strict=True)]
+        return tuple(
+            (-1, column[0]) if min(column) == max(column) else (self._add(column), 0)
+            for column in columns
+        )
+
+    def _fitted(self, index: int) -> Numbers:
+        fitted = self.terms.fitted[index]
+        bears = not fitted.is_count or fitted.capacity > 0
+        if fitted.is_count:
+            return fitted.flight, bears, True, 1, 1, 1, 0, 0, 1
+        candidates = self.batch.candidates[index]
+        points = falling_points(self.terms, index)
+        offset = self._add([figure for point in points for figure in point])
+        residues = self._add(candidates.residues)
+        padded = power_of_two(1 + len(points))
+        return (
+            fitted.flight, bears, False, candidates.period, padded, 1 + len(points), offset,
+            residues, len(candidates.residues),
+        )  # fmt: skip
+
+    def _row(self, row: RowLayout, worlds: int) -> Numbers:
+        staging = self._add(row.staging) if row.staging else -1
+        options = -1
+        if any(row.options):
+            padding = worlds - len(row.options)
+            options = self._add([*row.options, *([0] * padding)])
+        buffers = tuple(
+            (
+                pool,
+                sum(size for size, _ in pool),
+                sum(granule - 1 for size, granule in pool if size % granule),
+            )
+            for pool in row.pools
+        )
+        return buffers, row.layers, row.lent, staging, options
+
+    def _goals(self, copied: list[int]) -> tuple[tuple[Goal, ...], tuple[int, ...]]:
+        """Every step, and the pools of the last goals that are filled in one pass."""
+        terms: Terms = self.terms
+        free = [not fitted.is_count for fitted in terms.fitted]
+        goals = [self._goal("start", 0, free, 0)]
+        tail_from = _tail_from(terms)
+        for number, goal in enumerate(terms.goals[:tail_from]):
+            if number == terms.fill_from:
+                goals.append(self._goal("settle", 0, free, 0))
+            variable = goal.single
+            assert variable is not None
+            kind, position, extra = variable.kind, variable.position, 0
+            if kind == "choice":
+                by_world = [world[position] for world in self.batch.layout.worlds]
+                extra = self._add(by_world + [0] * (power_of_two(len(by_world)) - len(by_world)))
+            elif kind == "copies":
+                position, extra = copied.index(position), UNBOUNDED
+            goals.append(self._goal(kind, position, free, self.rounds + number, extra))
+            if kind == "capacity":
+                free[position] = False
+        if terms.fill_from >= tail_from:
+            goals.append(self._goal("settle", 0, free, 0))
+        goals.append(self._goal("end", 0, [False] * len(free), 0))
+        tail = [goal.single for goal in terms.goals[tail_from:]]
+        return tuple(goals), tuple(each.position for each in tail if each is not None)
+
+    def _goal(
+        self, kind: str, position: int, free: list[bool], rounds: int, extra: int = 0
+    ) -> Goal:
+        """Lanes of a step: classes of its own capacity, corners of the other free ones."""
+        classes, corners, strides = 1, 1, []
+        for index in range(len(free)):
+            if not free[index]:
+                strides.append(0)
+            elif kind == "capacity" and index == position:
+                classes = power_of_two(len(self.batch.candidates[index].residues))
+                strides.append(0)
+            else:
+                strides.append(corners)
+                corners *= power_of_two(self.batch.candidates[index].points)
+        return Goal(kind, position, classes, corners, tuple(strides), rounds, extra)
+
+
+def _tail_from(terms: Terms) -> int:
+    """The first goal of fill from which on only pools are raised."""
+    start = len(terms.goals)
+    while start > terms.fill_from:
+        variable = terms.goals[start - 1].single
+        if variable is None or variable.kind != "blocks":
+            break
+        start -= 1
+    return start
