@@ -68,9 +68,7 @@ def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
     for name, count in memory.other.items():
         # A term says of itself that it is an estimate ("activation (estimated)").
         guessed = name.endswith("(estimated)")
-        yield LedgerLine(
-            consumer=name, bytes=count, source="estimated" if guessed else "declared"
-        )
+        yield LedgerLine(consumer=name, bytes=count, source="estimated" if guessed else "declared")
     for kind, share in (
         ("utilization", memory.utilization_share),
         ("physical", memory.physical_share),
