@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
-from support.cli import run_kvplan
 
 import kvplan.solver
 from kvplan.models import Disagreement, EngineError, Plan
+from support.cli import run_kvplan
 
 Capture = pytest.CaptureFixture[str]
 

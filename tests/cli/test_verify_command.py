@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.cli import run_kvplan, spawn
 
 Capture = pytest.CaptureFixture[str]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kvplan.kernels.bytes import (
@@ -17,7 +19,7 @@ from kvplan.kernels.terms import Buffers, ExpertTerms
 MIB = 2**20
 
 
-def experts(**fields: object) -> ExpertTerms:
+def experts(**fields: Any) -> ExpertTerms:
     plain = ExpertTerms(
         least=0, most=None, sizes=((1, 10),), granule=1, keep=0, lend_num=0, lend_den=1
     )

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kvplan.kernels import demand as demand_module
-from kvplan.kernels.demand import VECTORISE_FROM, Demand
+from kvplan.kernels.demand import Demand
 from kvplan.models import Problem
-from support.instances import random_problem
 from support.micro import cache, micro, one, pool
 from support.terms import raw_of, terms_of, windows
 
@@ -159,6 +155,20 @@ def test_groups_multiply_the_prefix_too() -> None:
     assert raw_of(problem) == [3 * (10 + 2 * (2 + 1))]
 
 
+@pytest.mark.xfail(strict=True, reason="a fitted request of count 0 is taken for one that attends")
+def test_a_fitted_capacity_of_no_request_takes_no_part() -> None:
+    absent = {"name": "q", "capacity": 64, "fit": "capacity", "count": 0}
+    flight = cache(kind="chunked", chunk=8, in_flight=10, in_flight_per="batch")
+    for sections in (flight, {"caches": windows(4, 4)}, cache(kind="full")):
+        prefix = 0 if sections is flight else 24
+        alone = micro(**sections, **batch(absent, prefix=prefix))
+        assert Demand(terms_of(alone)).raw(0, 0, (64,), (0,)) == [0]
+    beside = micro(
+        caches=windows(4, 4), **batch(absent, {"capacity": 41, "history": 40}, prefix=24)
+    )
+    assert Demand(terms_of(beside)).raw(0, 0, (30,), (0,)) == [2]
+
+
 @pytest.mark.parametrize("kind", [{"kind": "chunked", "chunk": 8}, {"kind": "window", "window": 9}])
 def test_a_flight_of_the_batch_is_held_once(kind: dict[str, Any]) -> None:
     flight = {**kind, "in_flight": 10, "in_flight_per": "batch"}
@@ -179,120 +189,3 @@ def test_a_flight_of_the_prefill_follows_the_chunk() -> None:
         **one(100),
     )
     assert [raw_of(problem, chunk=index) for index in range(3)] == [[4], [6], [8]]
-
-
-# --- many requests ------------------------------------------------------------------------------
-
-
-def at_once_and_one_by_one(problem: Problem, patch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """Raw needs of every batch by arrays, and request by request."""
-    terms = terms_of(problem)
-    batches, chunks = range(len(terms.batches)), range(len(terms.chunks))
-    at_once = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
-    with patch.context() as context:
-        context.setattr(demand_module, "VECTORISE_FROM", 10**9)
-        one_by_one = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
-    return at_once, one_by_one
-
-
-def crowd(number: int = VECTORISE_FROM, *, step: int = 1, count: int = 1) -> list[dict[str, Any]]:
-    """Distinct requests, the longer ones with more in flight."""
-    return [
-        {"capacity": step * (3 * k + 1), "history": step * (2 * k), "count": count + k % 3}
-        for k in range(number)
-    ]
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 60))
-def test_many_requests_need_what_they_need_one_by_one(seed: int, prefix: int) -> None:
-    data = random_problem(seed, fit=False, prefix=seed % 2 == 0, flights=True)
-    shared = prefix if seed % 2 == 0 else 0
-    requests = [*crowd(), {"capacity": 0, "count": 2}, {"capacity": 5, "count": 0}]
-    data["batches"] = [{"name": "crowd", "shared_prefix": shared, "requests": requests}]
-    data |= {"goals": [], "constraints": [], "fill": "none"}
-    with pytest.MonkeyPatch.context() as patch:
-        at_once, one_by_one = at_once_and_one_by_one(Problem.model_validate(data), patch)
-    assert at_once == one_by_one
-
-
-def test_many_requests_are_evaluated_as_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = []
-    real = demand_module.request_blocks
-
-    def spy(rule: Any, capacity: Any, *rest: Any) -> Any:
-        shapes.append(getattr(capacity, "shape", ()))
-        return real(rule, capacity, *rest)
-
-    monkeypatch.setattr(demand_module, "request_blocks", spy)
-    raw_of(micro(**batch(*crowd(VECTORISE_FROM))))
-    raw_of(micro(**batch(*crowd(VECTORISE_FROM - 1))))
-    assert shapes == [(VECTORISE_FROM,)] + [()] * (VECTORISE_FROM - 1)
-
-
-LARGE: dict[str, dict[str, Any]] = {
-    "capacities of 2^30 and more": {"requests": crowd(step=2**26)},
-    "counts of 2^30 and more": {"requests": crowd(count=2**40)},
-    "sums beyond 2^63": {"requests": crowd(step=2**23, count=2**29 - 3)},
-    "groups of 2^40": {"requests": crowd(), "groups": 2**40},
-    "extra blocks of 2^62": {"requests": crowd(), "extra_blocks": 2**62},
-}
-
-
-@pytest.mark.parametrize("name", LARGE)
-def test_many_large_figures_fall_back_and_stay_exact(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fields = dict(LARGE[name])
-    requests = fields.pop("requests")
-    for kind in ({"kind": "full"}, windows(1, 77)[0]):
-        problem = micro(
-            tokens_per_block=1, caches=[{**kind, "name": "c", **fields}], **batch(*requests)
-        )
-        at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
-        assert at_once == one_by_one
-    total = sum((r["capacity"] + fields.get("extra_blocks", 0)) * r["count"] for r in requests)
-    full = micro(
-        tokens_per_block=1, caches=[{"name": "c", "kind": "full", **fields}], **batch(*requests)
-    )
-    assert raw_of(full) == [fields.get("groups", 1) * total]
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"window": 2**62, "keep": "live"},
-        {"window": 2**62, "keep": "peak"},
-        {"window": 2**62, "keep": "in_flight"},
-        {"window": 64, "keep": "in_flight", "in_flight": 2**62},
-        {"window": 64, "keep": "live", "scratch": {"fraction": f"1/{2**61}"}},
-        {"window": 64, "keep": "live", "scratch": {"fraction": 1, "max_rewind": 2**62}},
-    ],
-)
-def test_many_requests_of_a_cache_with_large_figures(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = micro(**cache(kind="window", **fields), **batch(*crowd()))
-    at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
-    assert at_once == one_by_one
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"sink": 2**63 - 1, "keep": "live", "window": 2**29, "tokens_per_block": 1},
-        {"sink": 2**63 - 1, "keep": "peak", "window": 2**29, "tokens_per_block": 1},
-        {"kind": "full", "tokens_per_block": 2**62, "shards": 4},
-    ],
-)
-def test_many_requests_of_a_cache_with_sinks_and_blocks_beyond_int64(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = micro(**cache(**{"kind": "window", **fields}), **batch(*crowd()))
-    at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
-    assert at_once == one_by_one
-
-
-def test_many_requests_behind_a_prefix_beyond_int64(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = micro(caches=windows(1, 2**29), **batch(*crowd(), prefix=2**63 - 1))
-    at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)
-    assert at_once == one_by_one

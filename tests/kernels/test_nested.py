@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from kvplan.kernels.nested import Nested, World
 from kvplan.kernels.ordered import solve
 from kvplan.kernels.terms import Variable
 from kvplan.models import Problem
+from support.instances import small_problem
 from support.micro import micro, one, pool
 from support.terms import nested_of, windows
 
@@ -22,8 +24,8 @@ def largest(problem: Problem, kind: str, position: int = 0) -> int | None:
 
 def staged(quota: int, per_token: int = 1, **sections: Any) -> Problem:
     """A prefill of 4 to 40 tokens beside one request of 5 blocks of 10 bytes."""
-    prefill = {"requested": 40, "min": 4, "step": 4}
-    prefill["staging"] = [{"name": "s", "per_token": per_token}]
+    staging = [{"name": "s", "per_token": per_token}]
+    prefill = {"requested": 40, "min": 4, "step": 4, "staging": staging}
     return micro(quota, prefill=prefill, **one(20), **sections)
 
 
@@ -49,7 +51,9 @@ def test_blocks_under_the_limits_of_their_pool(fields: dict[str, Any], blocks: i
     assert largest(micro(100, **one(8), **pool(**fields)), "blocks") == blocks
 
 
-@pytest.mark.parametrize(("quota", "capacity"), [(9, None), (10, 4), (59, 20), (60, 24), (1000, 77)])
+@pytest.mark.parametrize(
+    ("quota", "capacity"), [(9, None), (10, 4), (59, 20), (60, 24), (1000, 77)]
+)
 def test_capacity_is_token_exact(quota: int, capacity: int | None) -> None:
     assert largest(micro(quota, **one(77, fit="capacity")), "capacity") == capacity
 
@@ -119,7 +123,10 @@ def test_a_later_request_may_take_any_capacity_of_its_first_period() -> None:
     answer = solve(nested_of(both))
     assert answer is not None
     assert answer.exact
-    assert (nested_of(both).terms.chunks[answer.point.chunk], answer.point.capacities) == (20, (480,))
+    assert (nested_of(both).terms.chunks[answer.point.chunk], answer.point.capacities) == (
+        20,
+        (480,),
+    )
 
 
 def test_nothing_fits_is_none() -> None:
@@ -130,4 +137,64 @@ def test_goals_of_an_answer_have_equal_values_and_bounds() -> None:
     answer = solve(nested_of(staged(77, experts={"slot_bytes": 3, "max_slots": 9})))
     assert answer is not None
     assert answer.exact
-    assert answer.values == answer.bounds == (24, 1, 5)
+    assert answer.values == answer.bounds
+    assert [int(value) for value in answer.values] == [24, 1, 5]
+
+
+# --- every variable of random problems against a scan of all its values --------------------------
+
+
+def scanned(nested: Nested, world: World, variable: Variable) -> int | None:
+    """The last value that is possible, from the smallest on; needs may fall with a capacity."""
+    if variable.kind == "capacity":
+        low, high = nested.range_of(world, variable)
+        assert high is not None
+        fitting = [
+            value
+            for value in range(low, high + 1)
+            if nested.possible(nested.settled(world, variable, value))
+        ]
+        return max(fitting, default=None)
+    if not nested.possible(world):
+        return None
+    if variable.kind == "prefill":
+        chunks = nested.terms.chunks
+        return max(c for c in chunks if nested.possible(nested.at_least(world, variable, c)))
+    low, high = nested.range_of(world, variable)
+    last = low
+    for value in range(low, low + 400 if high is None else high + 1):
+        if nested.possible(nested.at_least(world, variable, value)):
+            last = value
+    return last
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_the_largest_value_of_every_variable_is_the_last_one_possible(seed: int) -> None:
+    problem = small_problem(seed, constraints=False, choices=False)
+    nested = nested_of(problem)
+    [world] = nested.worlds()
+    variables = [
+        Variable("count" if fitted.is_count else "capacity", index)
+        for index, fitted in enumerate(nested.terms.fitted)
+    ]
+    if problem.prefill is not None:
+        variables.append(Variable("prefill"))
+    if problem.experts is not None:
+        variables.append(Variable("experts"))
+    for variable in variables:
+        assert nested.largest(world, variable) == scanned(nested, world, variable), variable
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_the_largest_blocks_are_the_last_ones_that_fit(seed: int) -> None:
+    nested = nested_of(small_problem(seed, constraints=False, choices=False, fit=False))
+    [world] = nested.worlds()
+    for index, terms in enumerate(nested.terms.pools):
+        top = nested.largest(world, Variable("blocks", index))
+        if top is None:
+            assert not nested.possible(world)
+            continue
+        assert top % terms.multiple == 0
+        assert nested.possible(nested.at_least(world, Variable("blocks", index), top))
+        above = nested.at_least(world, Variable("blocks", index), top + terms.multiple)
+        assert not nested.possible(above)

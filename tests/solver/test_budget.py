@@ -9,8 +9,8 @@ import pytest
 from kvplan.kernels.terms import Row
 from kvplan.models import Problem
 from kvplan.solver.budget import auto_granule, build_rows, merge_rows, staging_bytes
-from support.engines import agreed, refused
-from support.micro import micro, one, pool
+from support.engines import agreed
+from support.micro import micro, pool
 
 MIB, GIB = 2**20, 2**30
 
@@ -214,49 +214,3 @@ def test_the_tightest_of_many_ranks_rules_the_plan() -> None:
     heavy = {"name": "heavy", "bytes": {"r3": 40}}
     assert agreed(micro(ranks=ranks)).blocks == {"p": 10}
     assert agreed(micro(ranks=ranks, consumers=[heavy])).blocks == {"p": 8}
-
-
-# --- a headroom that is the modelled staging ----------------------------------------------------
-
-
-def measured(utilization: Any, headroom: Any, free: int = 1000) -> list[dict[str, Any]]:
-    memory = {"total": 1000, "free": free, "utilization": utilization}
-    return [{"name": "r0", "memory": {**memory, "prefill_headroom": headroom}}]
-
-
-SLOTS = {"slot_bytes": 10, "max_slots": 200, "lend": {"keep": 0, "fraction": 1}}
-HUNDRED = prefill({"base": 100})
-
-
-@pytest.mark.parametrize("utilization", [0.85, 0.9])
-def test_a_headroom_from_staging_changes_nothing_while_utilization_leaves_it(
-    utilization: float,
-) -> None:
-    plain = agreed(micro(ranks=measured(utilization, 0), experts=SLOTS, **HUNDRED))
-    staged_too = agreed(
-        micro(ranks=measured(utilization, "from_staging"), experts=SLOTS, **HUNDRED)
-    )
-    assert plain.digest == staged_too.digest
-    assert plain.expert_slots == int(utilization * 100)
-
-
-def test_a_headroom_from_staging_is_charged_once_in_every_phase() -> None:
-    """The staging lies beside 90 slots in decode; in prefill slots are lent to make room."""
-    plain = agreed(micro(ranks=measured(0.95, 0), experts=SLOTS, **HUNDRED))
-    assert (plain.expert_slots, plain.expert_slots_in_prefill) == (95, 85)
-    staged_too = agreed(micro(ranks=measured(0.95, "from_staging"), experts=SLOTS, **HUNDRED))
-    assert (staged_too.expert_slots, staged_too.expert_slots_in_prefill) == (90, 85)
-    assert staged_too.ranks[0].quota == 950
-
-
-def test_a_headroom_from_staging_counts_beside_the_load_too() -> None:
-    weights = {"name": "weights", "bytes": 920, "phases": ["load"]}
-    problem = micro(ranks=measured(0.95, "from_staging"), consumers=[weights], **HUNDRED)
-    assert [tuple(short) for short in refused(problem).shortfall] == [("r0", "load", 20)]
-
-
-def test_pools_alone_feel_a_headroom_from_staging_once() -> None:
-    """Pools live beside the staging anyway: 850 B with or without the headroom."""
-    for headroom, free in ((0, 1000), ("from_staging", 1000), ("from_staging", 950)):
-        ranks = measured(0.95, headroom, free)
-        assert agreed(micro(ranks=ranks, **HUNDRED, **one(4))).blocks == {"p": 85}

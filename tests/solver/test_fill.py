@@ -68,9 +68,7 @@ def test_of_two_growing_pools_the_first_takes_the_rest_and_a_note_says_so() -> N
         (139, 3, {"a": 12, "b": 3}),
     ],
 )
-def test_copies_go_first_and_blocks_after(
-    quota: int, copies: int, blocks: dict[str, int]
-) -> None:
+def test_copies_go_first_and_blocks_after(quota: int, copies: int, blocks: dict[str, int]) -> None:
     answer = agreed(filled({"batch": "typical"}, quota))
     assert (answer.copies, answer.blocks) == (copies, blocks)
     assert values_of(answer)["copies:typical"] == copies
@@ -81,6 +79,22 @@ def test_copies_obey_the_resume_utilization_of_each_pool() -> None:
     answer = agreed(filled({"batch": "typical"}, 245, pools=pools, resume_utilization="3/4"))
     # k copies take ceil(3 k / 0.75) = 4 k of a and k of b: 45 B each.
     assert (answer.copies, answer.blocks) == (5, {"a": 22, "b": 5})
+
+
+@pytest.mark.parametrize(("blocks", "copies"), [(4, 1), (6, 1), (7, 2), (9, 2), (10, 3)])
+def test_copies_are_rounded_up_together(blocks: int, copies: int) -> None:
+    """k copies of 3 blocks take ceil(3 k / 0.9) = 4, 7, 10."""
+    pools = [{"name": "a", "bytes": 10}]
+    answer = agreed(
+        filled(
+            {"batch": "typical"},
+            10 * blocks + 9,
+            pools=pools,
+            caches=CACHES[:1],
+            resume_utilization=0.9,
+        )
+    )
+    assert (answer.copies, answer.blocks) == (copies, {"a": blocks})
 
 
 def test_a_prefix_is_paid_once_a_copy() -> None:
@@ -133,6 +147,14 @@ def test_copies_as_a_goal_and_in_a_constraint() -> None:
 )
 def test_shares_of_what_all_others_leave(shares: Any, blocks: dict[str, int]) -> None:
     assert agreed(filled({"shares": shares})).blocks == blocks
+
+
+@pytest.mark.parametrize(("size", "held"), [(66, 1), (67, 0)])
+def test_a_share_is_rounded_down_to_whole_bytes(size: int, held: int) -> None:
+    """Two thirds of 100 B are 66."""
+    pools = [{"name": "a", "bytes": size}]
+    problem = filled({"shares": {"a": "2/3"}}, pools=pools, caches=CACHES[:1], batches=[])
+    assert agreed(problem).blocks == {"a": held}
 
 
 def test_a_later_share_pool_takes_what_floors_leave() -> None:

@@ -26,9 +26,7 @@ PREFILL = {
 def traded(*goals: Any, quota: int = 100, **sections: Any) -> Problem:
     """Tokens of the chunk take a byte each, up to eight slots take 10."""
     experts = {"slot_bytes": 10, "max_slots": 8}
-    return micro(
-        quota, prefill=PREFILL, experts=experts, goals=[*goals], fill="none", **sections
-    )
+    return micro(quota, prefill=PREFILL, experts=experts, goals=[*goals], fill="none", **sections)
 
 
 def reached(problem: Problem) -> tuple[int | None, int | None]:
@@ -62,13 +60,13 @@ def test_blocks_before_a_capacity_leave_it_at_its_lower_bound() -> None:
 
 
 def test_fitted_requests_follow_in_the_order_written() -> None:
-    requests = [
+    requests: list[dict[str, Any]] = [
         {"name": "n", "capacity": 4, "fit": "count", "count": 4},
         {"name": "c", "capacity": 40, "fit": "capacity"},
     ]
-    first = {"batches": [{"name": "b", "requests": requests}]}
+    first: dict[str, Any] = {"batches": [{"name": "b", "requests": requests}]}
     assert [(r.capacity, r.count) for r in agreed(micro(**first)).requests] == [(4, 4), (24, 1)]
-    turned = {"batches": [{"name": "b", "requests": requests[::-1]}]}
+    turned: dict[str, Any] = {"batches": [{"name": "b", "requests": requests[::-1]}]}
     assert [(r.capacity, r.count) for r in agreed(micro(80, **turned)).requests] == [
         (28, 1),
         (4, 1),
@@ -140,18 +138,14 @@ def test_weights_and_curves_move_the_best_sum() -> None:
     """By hand: 40 + 18, 20 + 88; on the curve 92 + 6 x 3, and 82 + 8 x 8 (slot by slot)."""
     found = [best_sums((1, 3)), best_sums((1, 11)), best_sums((1, 3), CURVE)]
     found.append(best_sums((1, 8), CURVE))
-    assert found == [
-        (58, [(40, 6)]),
-        (108, [(20, 8)]),
-        (110, [(40, 6)]),
-        (146, [(20, 8)]),
-    ]
+    assert [int(best) for best, _ in found] == [58, 108, 110, 146]
+    assert [places for _, places in found] == [[(40, 6)], [(20, 8)], [(40, 6)], [(20, 8)]]
 
 
 def test_a_weighted_goal_holds_its_value_and_the_next_goal_decides_the_tie() -> None:
     """Ten tokens of the chunk and one slot are worth the same: (40, 6) or (20, 8)."""
     even = {"maximize": {"prefill": 1, "experts": 10}}
-    assert best_sums((1, 10)) == (100, [(20, 8), (40, 6)])
+    assert best_sums((1, 10))[1] == [(20, 8), (40, 6)]
     assert reached(traded(even)) == (40, 6)
     assert reached(traded(even, "experts")) == (20, 8)
 
@@ -213,9 +207,7 @@ def test_a_search_without_a_proof_says_so_and_bounds_what_it_found() -> None:
 def test_blocks_can_be_weighed_too() -> None:
     pools = [{"name": "p", "bytes": 7}, {"name": "q", "bytes": 11}]
     goal = {"maximize": {"blocks:p": 7, "blocks:q": 12}}
-    sums = {
-        7 * p + 12 * q: (p, q) for p in range(15) for q in range(10) if 7 * p + 11 * q <= 100
-    }
+    sums = {7 * p + 12 * q: (p, q) for p in range(15) for q in range(10) if 7 * p + 11 * q <= 100}
     answer = agreed(micro(pools=pools, goals=[goal], fill="none"))
     assert values_of(answer)["7 blocks:p + 12 blocks:q"] == max(sums)
     assert tuple(answer.blocks.values()) == sums[max(sums)]
@@ -224,67 +216,3 @@ def test_blocks_can_be_weighed_too() -> None:
 def test_a_goal_of_usable_blocks_leaves_out_the_reserved_ones() -> None:
     answer = agreed(micro(goals=["blocks:p"], **pool(reserved_blocks=3)))
     assert (answer.blocks, values_of(answer)) == ({"p": 10}, {"blocks:p": 7})
-
-
-# --- linear constraints -------------------------------------------------------------------------
-
-
-def test_a_ratio_of_pools_is_kept() -> None:
-    """blocks:full : blocks:swa = 5 : 4, as an engine with a fixed ratio would have it."""
-    pools = [{"name": "p", "bytes": 3}, {"name": "q", "bytes": 5}]
-    ratio = {"terms": {"blocks:p": 4, "blocks:q": -5}, "min": 0, "max": 4}
-    answer = agreed(micro(pools=pools, constraints=[ratio], goals=["blocks:q"]))
-    fitting = [
-        (q, p)
-        for p in range(34)
-        for q in range(21)
-        if 3 * p + 5 * q <= 100 and 0 <= 4 * p - 5 * q <= 4
-    ]
-    assert (answer.blocks["q"], answer.blocks["p"]) == max(fitting)
-
-
-@pytest.mark.parametrize(
-    ("constraint", "expected"),
-    [
-        ({"terms": {"prefill": 1}, "max": 27}, (24, 7)),
-        ({"terms": {"prefill": 1, "experts": -4}, "max": 0}, (28, 7)),
-        ({"terms": {"experts": 1}, "min": 7}, (28, 7)),
-        ({"terms": {"prefill": "1/2", "experts": "1/3"}, "max": 9}, (16, 3)),
-        ({"terms": {"experts": 2}, "min": 5, "max": 5}, None),
-    ],
-)
-def test_chunk_and_slots_under_a_constraint(constraint: Any, expected: Any) -> None:
-    problem = traded(constraints=[constraint])
-    if expected is None:
-        with pytest.raises(Exception, match="the linear constraints cannot hold together"):
-            plan(problem)
-        return
-    assert reached(problem) == expected
-
-
-def test_a_constraint_on_a_capacity_stops_it_between_two_blocks() -> None:
-    """The last token that is allowed is no block boundary, whatever the window."""
-    windows = [
-        {"name": "w", "kind": "window", "keep": "live", "window": 6, "tokens_per_block": 3}
-    ]
-    for most in range(4, 15):
-        limit = [{"terms": {"capacity:q": 1}, "max": most}]
-        problem = micro(caches=windows, constraints=limit, **one(15, fit="capacity"))
-        assert agreed(problem).requests[0].capacity == most
-
-
-def test_slots_that_a_constraint_asks_for_stay_within_max_slots() -> None:
-    experts = {"slot_bytes": 1, "max_slots": 3}
-    tied = [{"terms": {"experts": 1, "blocks:p": -1}, "min": -5}]
-    answer = agreed(micro(1000, experts=experts, constraints=tied, goals=["blocks:p"]))
-    assert (answer.expert_slots, answer.blocks) == (3, {"p": 8})
-
-
-def test_an_option_counts_one_in_a_constraint() -> None:
-    options = [{"name": "x"}, {"name": "y"}]
-    choices = [{"name": "w", "options": options}]
-    only_y = [{"terms": {"choice:w=y": 1}, "min": 1}]
-    assert agreed(micro(choices=choices, constraints=only_y)).choices == {"w": "y"}
-    either = [{"terms": {"choice:w=x": 7, "prefill": 1}, "max": 40}]
-    answer = agreed(traded(choices=choices, constraints=either))
-    assert (answer.choices, answer.prefill_chunk) == ({"w": "x"}, 32)

@@ -45,6 +45,15 @@ def refused(problem: Problem) -> Infeasible:
     return refusal.value
 
 
+def refusal_of(problem: Problem) -> Infeasible | None:
+    """Why engine auto refuses a problem; None where it has a plan."""
+    try:
+        plan(problem)
+    except Infeasible as refusal:
+        return refusal
+    return None
+
+
 def changed(problem: Problem, **sections: Any) -> Problem:
     """The same problem with some sections replaced."""
     data = problem.model_dump(mode="json", exclude_unset=True)

@@ -1,0 +1,237 @@
+"""The integer program against the rules: its solutions are exactly the points that break none."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.terms import Terms
+from kvplan.kernels.values import Point, copies_held
+from kvplan.solver.check import broken_rules
+from kvplan.solver.cpsat.box import Box, open_box
+from kvplan.solver.cpsat.constraints import add_copies
+from kvplan.solver.cpsat.engine import least_point
+from kvplan.solver.cpsat.model import Model
+from kvplan.solver.cpsat.needs import Needs
+from kvplan.solver.cpsat.program import build_program
+from kvplan.solver.cpsat.variables import create_variables
+from support.micro import cache, micro, one, pool
+from support.solutions import at, solutions
+from support.terms import terms_of, windows
+
+
+def every_point(terms: Terms, box: Box) -> set[Point]:
+    """Each point of a box that breaks no rule."""
+    demand = Demand(terms)
+    fitted = [range(f.least, top + 1) for f, top in zip(terms.fitted, box.fitted, strict=True)]
+    slots = range(box.experts + 1)
+    found = set()
+    for sizes in product(*fitted):
+        capacities = tuple(
+            f.capacity if f.is_count else v for f, v in zip(terms.fitted, sizes, strict=True)
+        )
+        counts = tuple(
+            v if f.is_count else f.requests for f, v in zip(terms.fitted, sizes, strict=True)
+        )
+        for chunk, options, usable, experts, kept in product(
+            range(box.chunks),
+            product(*map(range, terms.choices)),
+            product(*(range(most + 1) for most in box.usable)),
+            slots,
+            slots,
+        ):
+            point = Point(capacities, counts, chunk, options, experts, kept, usable)
+            if next(broken_rules(terms, demand, point), None) is None:
+                found.add(point)
+    return found
+
+
+def modelled_points(terms: Terms, box: Box) -> set[Point]:
+    """Each solution of the integer program, as a point."""
+    program = build_program(terms, Demand(terms), box, least_point(terms))
+    found = set()
+    for values in solutions(program.model):
+        program.model.hints = [*values]
+        found.add(program.point())
+    return found
+
+
+def fitted(capacity: int = 14, flight: int = 1, prefix: int = 0, **fields: Any) -> dict[str, Any]:
+    """One request whose capacity is fitted, with some tokens in flight behind a prefix."""
+    sizes = {"capacity": capacity, "history": capacity - flight}
+    request = {"name": "q", "fit": "capacity", **sizes, **fields}
+    return {"batches": [{"name": "b", "shared_prefix": prefix, "requests": [request]}]}
+
+
+PREFILL = {"requested": 9, "min": 1, "step": 3, "staging": [{"name": "s", "per_token": 3}]}
+SCRATCH = {"scratch": {"fraction": "1/3", "max_rewind": 2}}
+OPTIONS = [{"name": "x", "bytes": 31}, {"name": "y", "bytes": 12, "phases": ["decode"]}]
+PAIR = [{"name": "p", "bytes": 10}, {"name": "s", "bytes": 7}]
+SIZED = [[1, 20], [2, 9], [4, 4]]
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "full": fitted(count=2),
+    "full, groups and extra": {**cache(kind="full", groups=2, extra_blocks=1), **fitted(9)},
+    "live": {"caches": windows(3, 5), **fitted()},
+    "live, sink": {"caches": windows(2, 3, sink=3), **fitted(flight=4)},
+    "live, nothing in flight": {"caches": windows(4, 1), **fitted(flight=0, count=3)},
+    "live, scratch": {"caches": windows(2, 3, **SCRATCH), **fitted(flight=9)},
+    "live, scratch and sink": {"caches": windows(2, 2, sink=3, **SCRATCH), **fitted(flight=12)},
+    "full, prefix": fitted(16, prefix=6),
+    "live, prefix": {"caches": windows(2, 4), **fitted(16, prefix=7)},
+    "live, prefix and scratch": {
+        "caches": windows(2, 2, **SCRATCH),
+        **fitted(18, flight=8, prefix=5),
+    },
+    "peak": {**cache(kind="window", window=5, sink=1, in_flight=2), **fitted()},
+    "peak of the prefill": {
+        **cache(kind="window", window=3, in_flight="prefill"),
+        "prefill": PREFILL,
+        **fitted(),
+    },
+    "in flight": {**cache(kind="window", window=4, keep="in_flight", in_flight=3), **fitted()},
+    "in flight of the prefill": {
+        **cache(kind="window", window=3, keep="in_flight", in_flight="prefill"),
+        "prefill": PREFILL,
+        **fitted(),
+    },
+    "chunked, flight of the batch": {
+        **cache(kind="chunked", chunk=5, in_flight="prefill", in_flight_per="batch"),
+        "prefill": {**PREFILL, "batches_in_flight": 2},
+        **fitted(),
+    },
+    "count of the prefill": {
+        **cache(kind="chunked", chunk=2, in_flight="prefill"),
+        "prefill": PREFILL,
+        **one(40, fit="count"),
+    },
+    "count": one(8, fit="count", count=4),
+    "two requests behind a prefix": {
+        "caches": windows(2, 3),
+        "batches": [
+            {
+                "name": "b",
+                "shared_prefix": 4,
+                "requests": [
+                    {"name": "q", "capacity": 11, "fit": "capacity"},
+                    {"name": "r", "capacity": 10, "history": 7, "fit": "capacity"},
+                    {"name": "s", "capacity": 13},
+                ],
+            }
+        ],
+    },
+    "two batches": {
+        "batches": [
+            {"name": "a", "requests": [{"name": "q", "capacity": 12, "fit": "capacity"}]},
+            {"name": "b", "requests": [{"name": "n", "capacity": 5, "fit": "count", "count": 3}]},
+        ]
+    },
+    "utilization": {"resume_utilization": "3/4", **fitted(count=2)},
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "chunk and options": {"prefill": PREFILL, "choices": [{"name": "w", "options": OPTIONS}]},
+    "slots": {"experts": {"slot_bytes": 17, "max_slots": 6}},
+    "slots of three sizes, granule": {
+        "experts": {"slot_bytes": SIZED, "granule": 8},
+    },
+    "lent slots": {
+        "prefill": PREFILL,
+        "experts": {"slot_bytes": 15, "max_slots": 6, "lend": {"keep": 2, "fraction": "2/3"}},
+    },
+    "lent slots, little kept": {
+        "prefill": PREFILL,
+        "experts": {
+            "slot_bytes": SIZED,
+            "min_slots": 1,
+            "lend": {"keep": 0, "fraction": 0.3},
+        },
+    },
+    "granule, reserved and multiple": {
+        "experts": {"slot_bytes": 15, "max_slots": 4},
+        **pool(granule=23, reserved_blocks=2, multiple_of=2),
+    },
+    "buffers and limits": pool(
+        buffers=[{"bytes": 6, "granule": 16}, {"bytes": 4}], min_blocks=1, max_blocks=5
+    ),
+    "constraints": {
+        "pools": PAIR,
+        "prefill": PREFILL,
+        "choices": [{"name": "w", "options": OPTIONS}],
+        "constraints": [
+            {"terms": {"blocks:p": 2, "blocks:s": -1, "choice:w=y": 3}, "min": -2, "max": 4},
+            {"terms": {"prefill": "1/2", "blocks:s": "-1/3"}, "max": 2},
+        ],
+    },
+    "copies in a constraint": {
+        "pools": PAIR,
+        "caches": [
+            {"name": "c", "pool": "p", "kind": "full"},
+            {"name": "d", "pool": "s", "kind": "state"},
+        ],
+        "resume_utilization": "2/3",
+        "constraints": [{"terms": {"copies:b": 2, "blocks:s": -1}, "min": -1}],
+        **one(7),
+    },
+}
+
+
+@pytest.mark.parametrize("name", [*NEEDS, *SETTINGS])
+def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -> None:
+    terms = terms_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
+    box = open_box(terms)
+    expected = every_point(terms, box)
+    assert expected
+    assert modelled_points(terms, box) == expected
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
+    """Raw blocks of every batch at every capacity, count and chunk, fitting or not."""
+    terms = terms_of(micro(100, **NEEDS[name]))
+    demand = Demand(terms)
+    box = open_box(terms)._replace(usable=tuple(pool.least for pool in terms.pools))
+    model = Model()
+    variables = create_variables(model, terms, box, least_point(terms))
+    needs = Needs(model, demand, variables)
+    raws = [needs.raw(batch) for batch in range(len(terms.batches))]
+    seen = set()
+    for values in solutions(model):
+        chunk = next(k for k, literal in enumerate(variables.chunk) if at(literal, values))
+        capacities = tuple(at(form, values) for form in variables.capacities)
+        counts = tuple(at(form, values) for form in variables.counts)
+        for batch, forms in enumerate(raws):
+            modelled = [at(form, values) for form in forms]
+            assert modelled == demand.raw(batch, chunk, capacities, counts)
+        seen.add((chunk, capacities, counts))
+    ranges = [top - f.least + 1 for f, top in zip(terms.fitted, box.fitted, strict=True)]
+    places = box.chunks
+    for size in ranges:
+        places *= size
+    assert len(seen) == places
+
+
+@pytest.mark.parametrize("utilization", ["1", "2/3"])
+@pytest.mark.parametrize("requests", [one(7), fitted(9), one(3, fit="count", count=3)])
+def test_copies_in_the_model_are_the_copies_that_blocks_hold(
+    utilization: str, requests: dict[str, Any]
+) -> None:
+    terms = terms_of(micro(60, resume_utilization=utilization, **requests))
+    demand = Demand(terms)
+    model = Model()
+    start = least_point(terms)
+    variables = create_variables(model, terms, open_box(terms), start)
+    raw = Needs(model, demand, variables).raw(0)
+    copies = add_copies(model, terms, variables, raw, 0)
+    seen = set()
+    for values in solutions(model):
+        point = start._replace(
+            capacities=tuple(at(form, values) for form in variables.capacities),
+            counts=tuple(at(form, values) for form in variables.counts),
+            usable=tuple(at(form, values) for form in variables.usable),
+        )
+        assert at(copies, values) == copies_held(terms, demand, point, 0)
+        seen.add(point)
+    assert len(seen) > 6
