@@ -132,3 +132,11 @@ class CapacityGrid:
                 if residue not in seen:
                     seen.add(residue)
                     yield residue
+
+
+def low_points(terms: Terms, fitted: int) -> int:
+    """How many capacities `CapacityGrid.lows` would list, at most."""
+    request = terms.fitted[fitted]
+    live = [rule.block_tokens for rule in terms.caches if rule.kind == LIVE]
+    span = min((request.most or 0) - request.least, lcm(*live) if live else 1)
+    return sum(span // t + 1 for t, _ in falling_periods(terms, fitted))

@@ -49,6 +49,7 @@ class Constrained(Nested):
 
     climbs = False
     fills_in_order = False
+    prunes = False  # a constraint may want the smaller capacity that needs no less
 
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)

@@ -159,14 +159,15 @@ class Demand:
         ends = [] if end is None else [end]
         for index in self.terms.batches[batch].fitted:
             request = self.terms.fitted[index]
-            if not request.is_count:
+            if request.requests and not request.is_count:
                 ends.append(stale_end(capacity[index] - request.flight, rule))
         dead = max(0, min(shared, *ends) - rule.sink_blocks)
         return rule.groups * (shared - dead)
 
     def _couplings(self, batch: BatchTerms) -> tuple[Coupling, ...]:
         """Live caches with a prefix in a batch where some capacity is fitted."""
-        fits = any(not self.terms.fitted[index].is_count for index in batch.fitted)
+        requests = [self.terms.fitted[index] for index in batch.fitted]
+        fits = any(request.requests and not request.is_count for request in requests)
         if not fits:
             return ()
         return tuple(
@@ -188,7 +189,7 @@ class Demand:
         raw = [0] * len(self.terms.pools)
         fitted = [self.terms.fitted[index] for index in terms.fitted]
         attends = any(request.capacity for request in terms.fixed) or any(
-            not request.is_count or request.capacity for request in fitted
+            request.capacity if request.is_count else request.requests for request in fitted
         )
         coupled = {coupling.rule for coupling in self.couplings[batch]}
         for rule in self.terms.caches:
@@ -225,7 +226,10 @@ class Demand:
         """The same for many requests: in int64 where no sum can overflow, else one by one."""
         flight = self.flight(rule, chunk)
         prefix = terms.prefix_tokens // rule.block_tokens
-        figures = (rule.groups, rule.extra_blocks, rule.reach, rule.rewind, flight)
+        figures = (
+            *(rule.groups, rule.extra_blocks, rule.reach, rule.rewind, flight),
+            *(rule.sink_blocks, rule.block_tokens, prefix),
+        )
         columns = self._columns(terms)
         if columns is None or max(*figures, *(rule.scratch or ())) >= _SAFE_TOKENS:
             return sum(

@@ -53,10 +53,12 @@ class Nested:
     --------
     climbs : fitted capacities by ladders where their needs allow it, else by bisection.
     fills_in_order : a tail of pool goals by one pass, else goal by goal.
+    prunes : low points of a capacity that need no less than another are left out.
     """
 
     climbs = True
     fills_in_order = True
+    prunes = True
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -135,7 +137,8 @@ class Nested:
         if grid is None or high is None or low == high:
             return (low,)
         points = grid.lows(low, high)
-        if len(points) < PRUNE_FROM or self.demand.couplings[self.terms.fitted[index].batch]:
+        coupled = self.demand.couplings[self.terms.fitted[index].batch]
+        if len(points) < PRUNE_FROM or coupled or not self.prunes:
             return points
         key = (index, low, high, world.chunk if self.demand.uses_chunk else 0)
         if key not in self._least:
@@ -263,7 +266,9 @@ class Nested:
         if kind == "experts":
             return world._replace(experts=max(world.experts, value))
         if kind == "blocks":
-            return world._replace(blocks=_put(world.blocks, index, max(value, world.blocks[index])))
+            multiple = self.terms.pools[index].multiple
+            value = max(-(-value // multiple) * multiple, world.blocks[index])
+            return world._replace(blocks=_put(world.blocks, index, value))
         if kind == "copies":
             return world._replace(copies=_put(world.copies, index, max(value, world.copies[index])))
         if kind == "prefill":

@@ -76,16 +76,24 @@ def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -
             continue
         if _is_tail(nested, worlds, number):
             worlds[0], tops = _fill_tail(nested, worlds[0], number)
-            return finish(nested, worlds[0], [*bounds, *tops], exact=True)
+            bounds += tops
+            break
         assert goal.single is not None
         worlds, bound = _raise(nested, worlds, goal.single)
         bounds.append(bound)
-    return finish(nested, worlds[0], bounds, exact=True)
+    answer = finish(nested, worlds[0], bounds, exact=True)
+    if answer is None:
+        raise RuntimeError("the decided values do not fit beside each other")
+    return answer
 
 
-def finish(nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool) -> Answer:
+def finish(
+    nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool
+) -> Answer | None:
     """Fill by shares, keep experts in prefill, and value every goal."""
-    corner = next(c for c in nested.corners(world) if nested.fits(world, c))
+    corner = next((c for c in nested.corners(world) if nested.fits(world, c)), None)
+    if corner is None:  # only under constraints whose mending is a guess
+        return None
     corner = _share_out(nested, world, corner)
     point = Point(
         capacities=corner.capacities,
@@ -121,7 +129,7 @@ def _is_listable(goal: GoalTerms) -> bool:
 
 def _raise_listed(
     nested: Nested, worlds: list[World], goal: GoalTerms
-) -> tuple[list[World], Fraction]:
+) -> tuple[list[World], Fraction | None]:
     """Try every chunk that matters in every world; the one wide variable is bisected.
 
     A world is kept for each combination that reaches the best value, the wide variable bounded by
@@ -154,7 +162,8 @@ def _raise_listed(
             if best is None or value >= best:
                 best = value
                 kept.append((value, chosen, base))
-    assert best is not None
+    if best is None:  # only under constraints whose mending is a guess
+        return worlds, None
     winners = [(world, base) for value, world, base in kept if value == best]
     if wide is not None:
         return [_hold(nested, world, wide, best - base) for world, base in winners], best
@@ -179,18 +188,22 @@ def _listed_value(nested: Nested, world: World, term: GoalTerm) -> Fraction:
 def _hold(nested: Nested, world: World, term: GoalTerm, worth: Fraction) -> World:
     """Bound a variable from below by the least value whose worth reaches `worth`."""
     top = nested.largest(world, term.variable)
-    assert top is not None
+    if top is None:  # only under constraints whose mending is a guess
+        return world
     low, _ = nested.range_of(world, term.variable)
     spare = bisect_largest(lambda less: term_value(term, top - less) >= worth, 0, top - low)
     return nested.at_least(world, term.variable, top - spare)
 
 
-def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Fraction:
+def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Fraction | None:
     """Sum of what each term could reach alone: an upper bound of a weighted goal."""
     bound = Fraction(0)
     for term in goal.terms:
-        tops = [nested.largest(world, term.variable) for world in worlds]
-        top = max(value for value in tops if value is not None)
+        found = [nested.largest(world, term.variable) for world in worlds]
+        tops = [value for value in found if value is not None]
+        if not tops:  # only under constraints whose mending is a guess
+            return None
+        top = max(tops)
         low = min(nested.range_of(world, term.variable)[0] for world in worlds)
         ends = [low, top]
         for x, _ in term.curve or ():

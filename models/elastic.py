@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
 from itertools import pairwise
+from operator import itemgetter
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -81,7 +83,8 @@ class Staging(Frozen):
     def bytes_of(self, chunk: int) -> int:
         """Bytes for a chunk: exact, rounded up once, then up to the granule."""
         if self.table is not None:
-            exact = next(count for tokens, count in self.table if tokens >= chunk)
+            place = bisect_left(self.table, chunk, key=itemgetter(0))
+            exact = self.table[place][1]
         else:
             total = (self.per_token or 0) * chunk
             exact = (self.base or 0) - (-total.numerator // total.denominator)

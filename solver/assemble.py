@@ -160,9 +160,11 @@ def infeasible(formulation: Formulation, nested: Nested) -> Infeasible:
     """Why nothing fits with everything elastic at its floor, with the budget table there."""
     shortage = least_shortage(nested, nested.worlds())
     ranks = formulation.problem.ranks
-    shortfall = tuple(
-        Shortfall(ranks[row.rank].name, row.phase, missing) for row, missing in shortage.rows
-    )
+    missing_at: dict[tuple[str, str], int] = {}
+    for row, missing in shortage.rows:  # a headroom row repeats a phase
+        place = (ranks[row.rank].name, row.phase)
+        missing_at[place] = max(missing, missing_at.get(place, 0))
+    shortfall = tuple(Shortfall(*place, missing) for place, missing in missing_at.items())
     reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
     if not reasons:
         reasons = ["the linear constraints cannot hold together within the quotas"]

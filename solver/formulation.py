@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from kvplan.kernels.capacity import low_points
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import BatchTerms, Fitted, FixedRequests, Terms
+from kvplan.kernels.terms import LIVE, BatchTerms, Fitted, FixedRequests, Terms
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.demands import Batch
 from kvplan.solver.budget import build_rows, merge_rows
@@ -21,6 +22,7 @@ from kvplan.solver.wishes import (
 )
 
 MOST_OPTIONS = 4096
+MOST_LOW_POINTS = 50_000  # capacities at which the need of several windows may be least
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,10 @@ def _check_bounded(formulation: Formulation) -> None:
         raise InvalidProblem.at("choices", expected, str(prod(terms.choices)))
     for (b, r), index in formulation.fitted_at.items():
         fitted = terms.fitted[index]
+        if not fitted.is_count and low_points(terms, index) > MOST_LOW_POINTS:
+            sizes = sorted({rule.block_tokens for rule in terms.caches if rule.kind == LIVE})
+            expected = "live windows whose tokens_per_block repeat together soon"
+            raise InvalidProblem.at("caches", expected, " and ".join(map(str, sizes)))
         open_count = fitted.is_count and fitted.most is None
         if open_count and not any(Demand(terms).own(index, fitted.capacity, 0)):
             path = f"batches[{b}].requests[{r}].count"

@@ -82,11 +82,11 @@ def _term(
     memory: RankMemory, name: str, source: Literal["measured", "estimated", "declared"]
 ) -> LedgerLine:
     value = getattr(memory, name)
+    note = f"{value.fraction} of total" if isinstance(value, Share) else ""
     if name == "prefill_headroom":
-        note = "the modelled staging" if value == "from_staging" else ""
+        note = "the modelled staging" if value == "from_staging" else note
         count = memory.headroom_bytes
     else:
-        note = f"{value.fraction} of total" if isinstance(value, Share) else ""
         count = memory.safety_bytes if name == "safety" else value or 0
     if name not in memory.model_fields_set:
         note = "not given"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvplan.kernels.nested import Corner, Nested, World
 from kvplan.kernels.terms import Row, Variable
 from kvplan.kernels.values import Point, variable_value
+
+MOST_WORLDS = 64  # combinations of open choices that a note looks at
 
 
 class Shortage(NamedTuple):
@@ -45,32 +48,47 @@ def _shortage(nested: Nested, world: World, corner: Corner) -> Shortage:
     return Shortage(world, corner, tuple(rows), pools)
 
 
-def world_before(nested: Nested, point: Point, variable: Variable) -> World:
-    """The world in which a variable was decided: what goals of higher priority won is held.
+def worlds_before(nested: Nested, point: Point, variable: Variable) -> list[World]:
+    """The worlds in which a variable was decided: what goals of higher priority won is held.
 
-    Members of the same weighted goal are held too.
+    Members of the same weighted goal are held too. Choices that come later are open, unless their
+    combinations are too many to look at.
     """
-    world = nested.worlds()[0]._replace(options=point.options)
+    held: list[Variable] = []
     for goal in nested.terms.goals:
         members = [term.variable for term in goal.terms]
-        for member in members:
-            if member != variable:
-                value = variable_value(nested.terms, nested.demand, point, member)
-                world = nested.at_least(world, member, value)
-                if member.kind == "capacity":
-                    world = nested.settled(world, member, value)
+        held += [member for member in members if member != variable]
         if variable in members:
             break
+    values = {m: variable_value(nested.terms, nested.demand, point, m) for m in held}
+    chosen = {member.position for member in held if member.kind == "choice"}
+    worlds = [
+        world
+        for world in nested.worlds()
+        if all(world.options[choice] == point.options[choice] for choice in chosen)
+    ]
+    if len(worlds) > MOST_WORLDS:
+        worlds = [worlds[0]._replace(options=point.options)]
+    return [_held(nested, world, values) for world in worlds]
+
+
+def _held(nested: Nested, world: World, values: Mapping[Variable, int]) -> World:
+    for member, value in values.items():
+        world = nested.at_least(world, member, value)
+        if member.kind == "capacity":
+            world = nested.settled(world, member, value)
     return world
 
 
 def shortage_at(nested: Nested, point: Point, variable: Variable, value: int) -> Shortage:
     """What is short when a variable takes a value that it did not reach."""
-    world = world_before(nested, point, variable)
+    worlds = worlds_before(nested, point, variable)
     if variable.kind == "choice":
-        options = list(world.options)
-        options[variable.position] = -value
-        world = world._replace(options=tuple(options))
+        place = variable.position
+        worlds = [
+            world._replace(options=(*world.options[:place], -value, *world.options[place + 1 :]))
+            for world in worlds
+        ]
     else:
-        world = nested.settled(world, variable, value)
-    return least_shortage(nested, [world])
+        worlds = [nested.settled(world, variable, value) for world in worlds]
+    return least_shortage(nested, list(dict.fromkeys(worlds)))

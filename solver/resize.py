@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.demands import Batch
+from kvplan.models.goals import Constraint, Goal
+from kvplan.models.plan import RequestPlan
 from kvplan.models.ranks import Rank
 from kvplan.models.units import parse_bytes
 from kvplan.solver.budget import rank_granule
@@ -15,17 +18,54 @@ Quota = int | str | Mapping[str, int | str]
 
 
 def held_problem(problem: Problem, plan: Plan, quota: Quota) -> Problem:
-    """The problem with new quotas, and with capacities and counts as the plan decided."""
+    """The problem with new quotas, and with capacities and counts as the plan decided.
+
+    A rank with `memory` gets a declared quota: its readings, a headroom too, count no more.
+    """
+    places = {**problem.fitted("capacity"), **problem.fitted("count")}
+    fitted = {
+        row.name: row
+        for row in plan.requests
+        if row.name in places and places[row.name][0].name == row.batch
+    }
     return problem.model_copy(
         update={
             "ranks": _with_quotas(problem, quota),
             "batches": tuple(_decided(batch, plan) for batch in problem.batches),
-            "goals": tuple(
-                goal
-                for goal in problem.goals
-                if not any(name.startswith(("capacity:", "count:")) for name in goal.maximize)
+            "goals": tuple(filter(None, (_still_open(goal) for goal in problem.goals))),
+            "constraints": tuple(
+                filter(None, (_folded(constraint, fitted) for constraint in problem.constraints))
             ),
         }
+    )
+
+
+def _is_held(variable: str) -> bool:
+    return variable.startswith(("capacity:", "count:"))
+
+
+def _still_open(goal: Goal) -> Goal | None:
+    """A goal without the members that a resize holds; None if no other is left."""
+    weights = {name: weight for name, weight in goal.maximize.items() if not _is_held(name)}
+    curves = {name: curve for name, curve in goal.curves.items() if name in weights}
+    return Goal(maximize=weights, curves=curves) if weights else None
+
+
+def _folded(constraint: Constraint, fitted: Mapping[str, RequestPlan]) -> Constraint | None:
+    """A constraint with the held members moved into its bounds; None if no other is left."""
+    held = Fraction(0)
+    for name, coefficient in constraint.terms.items():
+        if _is_held(name):
+            kind, _, request = name.partition(":")
+            row = fitted[request]
+            held += coefficient * (row.capacity if kind == "capacity" else row.count)
+    terms = {name: value for name, value in constraint.terms.items() if not _is_held(name)}
+    if not terms:
+        return None
+    return Constraint.model_construct(
+        terms=terms,
+        min=None if constraint.min is None else constraint.min - held,
+        max=None if constraint.max is None else constraint.max - held,
     )
 
 

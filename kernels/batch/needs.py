@@ -93,7 +93,7 @@ class BatchNeeds:
         if any(request.capacity for request in self.batch.fixed):
             return 1
         fitted = [self.terms.fitted[index] for index in self.batch.fitted]
-        if any(not request.is_count or request.capacity for request in fitted):
+        if any(request.capacity if request.is_count else request.requests for request in fitted):
             return 1
         attends: Integers = 0
         for given in self.given:
@@ -146,7 +146,7 @@ class BatchNeeds:
         histories: list[Integers] = [min(fixed)] if fixed else []
         for index in self.batch.fitted:
             request = self.terms.fitted[index]
-            if not request.is_count or request.capacity:
+            if request.capacity if request.is_count else request.requests:
                 histories.append(capacity[index] - request.flight)
         for given in self.given:
             bearing = (given.capacity > 0) & (given.count > 0)

@@ -183,7 +183,7 @@ class SpecBuilder:
 
     def _fitted(self, index: int) -> Numbers:
         fitted = self.terms.fitted[index]
-        bears = not fitted.is_count or fitted.capacity > 0
+        bears = (fitted.capacity if fitted.is_count else fitted.requests) > 0
         if fitted.is_count:
             return fitted.flight, bears, True, 1, 1, 1, 0, 0, 1
         candidates = self.batch.candidates[index]

@@ -97,6 +97,8 @@ def _decide(
             decided.append(Fraction(program.model.value(form), scale))
             continue
         verdict = driver.maximize(form, scaled(limit, scale))
+        if verdict is Verdict.UNKNOWN and driver.has_point:
+            return _feasible(nested, program, [*decided])
         if _is_empty(verdict):
             return None
         if verdict is Verdict.FEASIBLE:

@@ -23,7 +23,9 @@ def fill_coupled(nested: Nested, program: Program, driver: Driver, decided: list
     terms, variables = nested.terms, program.variables
     steps = []
     for pool, cap in _share_caps(nested, program, driver):
-        program.model.bound(variables.usable[pool], most=cap)
+        # Where no point fits the share, the pool takes as few blocks as still hold.
+        reachable = max(cap, _fewest(program, driver, pool))
+        program.model.bound(variables.usable[pool], most=reachable)
         steps.append(driver.maximize(variables.usable[pool]))
     shared = {pool for pool, _ in terms.fill_shares}
     if shared or not keep_experts(nested, program, decided):
@@ -41,7 +43,7 @@ def _share_caps(nested: Nested, program: Program, driver: Driver) -> list[tuple[
     terms = nested.terms
     if not terms.fill_shares:
         return []
-    point = _at_smallest(nested, program, driver)
+    point = _at_fewest(nested, program, driver)
     caps = []
     for pool, share in terms.fill_shares:
         limits = [
@@ -65,15 +67,20 @@ def _rest(nested: Nested, row: Row, point: Point) -> int:
     return row.room - row_bytes(terms, row, point) + mine
 
 
-def _at_smallest(nested: Nested, program: Program, driver: Driver) -> Point:
-    """The decided point with pools and kept experts at their smallest, found on a copy."""
+def _at_fewest(nested: Nested, program: Program, driver: Driver) -> Point:
+    """The decided point with each pool at the fewest blocks it could have, kept experts too."""
+    point = program.point()
+    experts = nested.terms.experts
+    return point._replace(
+        usable=tuple(_fewest(program, driver, pool) for pool in range(len(point.usable))),
+        kept=least_kept(point.experts, experts) if experts else 0,
+    )
+
+
+def _fewest(program: Program, driver: Driver, pool: int) -> int:
+    """The fewest blocks of a pool beside all that is decided, found on a copy."""
     copy = program.copy()
     on_copy = Driver(copy, driver.time_left())
-    named = [pool for pool, _ in nested.terms.fill_shares]
-    others = [pool for pool in range(len(nested.terms.pools)) if pool not in named]
-    for pool in (*others, *named):
-        on_copy.maximize(negated(copy.variables.usable[pool]))
+    on_copy.maximize(negated(copy.variables.usable[pool]))
     driver.deterministic_time += on_copy.deterministic_time
-    point = copy.point()
-    experts = nested.terms.experts
-    return point._replace(kept=least_kept(point.experts, experts) if experts else 0)
+    return copy.model.value(copy.variables.usable[pool])

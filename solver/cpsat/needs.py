@@ -151,7 +151,8 @@ class Needs:
         rule, shared, end = coupling
         ends = [constant(shared)] + ([] if end is None else [constant(end)])
         for index in self.terms.batches[batch].fitted:
-            if not self.terms.fitted[index].is_count:
+            request = self.terms.fitted[index]
+            if request.requests and not request.is_count:
                 ends.append(self._stale_end(index, rule))
         dead = self._positive(self.model.smallest(*ends), rule.sink_blocks)
         return total([(rule.groups, constant(shared)), (-rule.groups, dead)])

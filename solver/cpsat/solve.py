@@ -36,6 +36,7 @@ class Driver:
         self.deterministic_time = 0.0
         self._end = None if deadline is None else time.monotonic() + deadline
         self.bound: int | None = None  # of the last goal that stayed unproven
+        self.has_point = False  # whether the hint is a solution
 
     def time_left(self) -> float | None:
         """Wall seconds to the deadline; None without one."""
@@ -97,6 +98,7 @@ class Driver:
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             # Values are garbage memory after any other status.
             model.hints = [solver.value(variable) for variable in model.variables]
+            self.has_point = True
             self.bound = _whole(solver.best_objective_bound)
             return Verdict.OPTIMAL if status == cp_model.OPTIMAL else Verdict.FEASIBLE
         return Verdict.INFEASIBLE if status == cp_model.INFEASIBLE else Verdict.UNKNOWN

@@ -155,7 +155,6 @@ def test_groups_multiply_the_prefix_too() -> None:
     assert raw_of(problem) == [3 * (10 + 2 * (2 + 1))]
 
 
-@pytest.mark.xfail(strict=True, reason="a fitted request of count 0 is taken for one that attends")
 def test_a_fitted_capacity_of_no_request_takes_no_part() -> None:
     absent = {"name": "q", "capacity": 64, "fit": "capacity", "count": 0}
     flight = cache(kind="chunked", chunk=8, in_flight=10, in_flight_per="batch")

@@ -112,7 +112,6 @@ def test_many_requests_of_a_cache_with_large_figures(
     assert at_once == one_by_one
 
 
-@pytest.mark.xfail(strict=True, reason="sinks and blocks beyond int64 are not kept from the arrays")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -129,7 +128,6 @@ def test_many_requests_of_a_cache_with_sinks_and_blocks_beyond_int64(
     assert at_once == one_by_one
 
 
-@pytest.mark.xfail(strict=True, reason="a prefix beyond int64 is not kept from the arrays")
 def test_many_requests_behind_a_prefix_beyond_int64(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = micro(caches=windows(1, 2**29), **batch(*crowd(), prefix=2**63 - 1))
     at_once, one_by_one = at_once_and_one_by_one(problem, monkeypatch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from support.bad import POOL, Table, cache, each_of, refused, small
 
 CACHES: Table = {

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.bad import refused, small
-from support.rich import FLYING, STAGED, Path, replaced
 
 from kvplan.models import Infeasible, InvalidProblem, Problem, Shortfall
 from kvplan.models.faults import MOST_FAULTS
+from support.bad import refused, small
+from support.rich import FLYING, STAGED, Path, replaced
 
 
 def test_every_mistake_has_its_line() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.rich import RICH, STAGED, Path, paths_of, replaced
 
 from kvplan.models import InvalidProblem, Problem
+from support.rich import RICH, STAGED, Path, paths_of, replaced
 
 JUNK: list[Any] = [
     None,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.rich import STAGED
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.overrides import apply_overrides, split_path
+from support.rich import STAGED
 
 
 @pytest.mark.parametrize(

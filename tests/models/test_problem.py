@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
-from support.rich import FLYING, RICH, STAGED
 
 from kvplan.models import Problem
 from kvplan.models.elastic import Prefill, Staging
 from kvplan.models.references import known_variables
+from support.rich import FLYING, RICH, STAGED
 
 GIB = 2**30
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.rich import RICH
 
 from kvplan.models import Plan, Problem
+from support.rich import RICH
 
 SCHEMA = Problem.model_json_schema()
 

@@ -66,7 +66,6 @@ def test_a_search_that_stops_too_early_is_found_out(monkeypatch: pytest.MonkeyPa
     assert '"capacity":35' in text
 
 
-@pytest.mark.xfail(strict=True, reason="StopIteration where a point of CP-SAT does not fit")
 def test_a_program_without_its_floors_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """CP-SAT then promises a capacity that no pool holds."""
     monkeypatch.setattr(program, "add_floors", lambda *_: None)

@@ -35,7 +35,6 @@ def test_a_deadline_far_away_changes_nothing() -> None:
     assert plan(weighted(), deadline=60).digest == plan(weighted()).digest
 
 
-@pytest.mark.xfail(strict=True, reason="a solution of an earlier goal is thrown away")
 def test_a_deadline_after_the_first_goal_keeps_what_cp_sat_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

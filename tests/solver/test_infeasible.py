@@ -130,7 +130,6 @@ def test_a_request_of_the_least_count_that_does_not_fit() -> None:
     assert short(micro(50, **one(12, fit="count", min_count=2)))[0] == ("r0", "prefill", 10)
 
 
-@pytest.mark.xfail(strict=True, reason="the ordinary row and the headroom row are both listed")
 def test_a_headroom_from_staging_is_short_once_a_phase() -> None:
     memory = {"total": 1000, "free": 500, "utilization": 1, "prefill_headroom": "from_staging"}
     problem = micro(

@@ -77,7 +77,6 @@ def test_terms_that_are_missing_count_zero_and_are_listed_as_not_given() -> None
     assert (rank.quota, rank.bound) == (500, "physical")
 
 
-@pytest.mark.xfail(strict=True, reason="the headroom's share is not written beside its bytes")
 def test_a_share_is_of_the_total_and_rounded_up() -> None:
     third = {"fraction": "1/3"}
     rank = rank_of(total=1000, free=900, utilization=1, safety=third, prefill_headroom=third)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from support.engines import agreed
 from support.micro import micro, one, pool
 
@@ -100,9 +98,6 @@ def test_a_constraint_that_rules_a_value_out_is_named() -> None:
     ]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the option that was chosen last is held, though it would give way"
-)
 def test_an_option_of_lower_priority_would_give_way() -> None:
     """36 B more are enough for 40 tokens, with the poorer option."""
     choices = [{"name": "w", "options": [{"name": "x", "bytes": 4}, {"name": "y"}]}]

@@ -155,7 +155,6 @@ def test_the_oracle_accepts_a_resized_plan() -> None:
     assert plan(given).blocks == second.blocks
 
 
-@pytest.mark.xfail(strict=True, reason="KeyError: a constraint names a variable that is held")
 def test_a_resize_under_constraints_on_what_was_fitted() -> None:
     limit = [{"terms": {"capacity:c": 1, "count:n": 1, "prefill": "1/4"}, "max": 20}]
     first = plan(fitted(200, constraints=limit))
@@ -165,7 +164,6 @@ def test_a_resize_under_constraints_on_what_was_fitted() -> None:
     assert (sizes(again), again.prefill_chunk) == (sizes(first), 4)
 
 
-@pytest.mark.xfail(strict=True, reason="a weighted goal with a held member is dropped whole")
 def test_a_resize_keeps_the_other_members_of_a_weighted_goal_in_their_place() -> None:
     goals = [{"maximize": {"capacity:c": 1, "prefill": 1}}, "experts"]
     first = plan(fitted(120, goals=goals))
