@@ -64,6 +64,7 @@ class Model:
         self.highs: list[int] = []
         self.hints: list[int] = []
         self._shared: dict[tuple[object, ...], Linear] = {}
+        self._groups: list[list[int]] = []  # literals of which exactly one holds
 
     def copy(self) -> Model:
         """An independent model with the same variables, domains and hints."""
@@ -72,6 +73,7 @@ class Model:
         twin.variables = [twin.cp.get_int_var_from_proto_index(v.index) for v in self.variables]
         twin.lows, twin.highs, twin.hints = [*self.lows], [*self.highs], [*self.hints]
         twin._shared = dict(self._shared)
+        twin._groups = self._groups
         return twin
 
     # --- forms ---------------------------------------------------------------------------------
@@ -157,6 +159,25 @@ class Model:
         if size >= LARGEST_ROW:
             raise TooLargeError
 
+    def settle(self, form: Linear, value: int) -> None:
+        """Narrow the known domains after a form got its final value.
+
+        Of one variable the value follows; of literals of which one holds, where no other literal
+        gives the same value, which one it is.
+        """
+        if len(form.terms) == 1:
+            (variable, coefficient) = form.terms[0]
+            fixed = (value - form.constant) // coefficient
+            self.lows[variable] = self.highs[variable] = fixed
+            return
+        for literals in self._groups:
+            worth = {v: form.constant + dict(form.terms).get(v, 0) for v in literals}
+            if {v for v, _ in form.terms} <= set(literals):
+                holding = [v for v, given in worth.items() if given == value]
+                if len(holding) == 1:
+                    for v in literals:
+                        self.lows[v] = self.highs[v] = int(v == holding[0])
+
     # --- ceil, floor, max, min -----------------------------------------------------------------
 
     def ceil_div(self, form: Linear, divisor: int) -> Linear:
@@ -226,6 +247,7 @@ class Model:
             return [constant(1)]
         literals = [self.boolean(index == hint) for index in range(count)]
         self.cp.add_exactly_one(self.variables[form.terms[0][0]] for form in literals)
+        self._groups.append([form.terms[0][0] for form in literals])
         return literals
 
     def table(self, literals: list[Linear], values: Iterable[int]) -> Linear:

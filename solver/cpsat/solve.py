@@ -37,6 +37,7 @@ class Driver:
         self._end = None if deadline is None else time.monotonic() + deadline
         self.bound: int | None = None  # of the last goal that stayed unproven
         self.has_point = False  # whether the hint is a solution
+        self._decided: list[tuple[Linear, int]] = []
 
     def time_left(self) -> float | None:
         """Wall seconds to the deadline; None without one."""
@@ -54,12 +55,34 @@ class Driver:
             return Verdict.OPTIMAL
         if most is not None:
             model.bound(form, most=most)
-        model.cp.maximize(model.expr(form))
-        verdict = self._run()
+        if self.has_point and model.value(form) >= self._highest(form):
+            verdict = Verdict.OPTIMAL  # the last solution is at the end of the domain
+        else:
+            model.cp.maximize(model.expr(form))
+            verdict = self._run()
         if verdict is Verdict.OPTIMAL:
             value = model.value(form)
             model.bound(form, value, value)
+            model.settle(form, value)
+            self._decided.append((form, value))
         return verdict
+
+    def _highest(self, form: Linear) -> int:
+        """An upper bound of a form: its domain, and for one variable the goals decided so far.
+
+        A decided goal c x + rest = value leaves x at most (value - least rest) / c.
+        """
+        model = self.model
+        high = model.high(form)
+        if len(form.terms) != 1 or form.terms[0][1] != 1:
+            return high
+        variable = form.terms[0][0]
+        for decided, value in self._decided:
+            coefficient = dict(decided.terms).get(variable, 0)
+            if coefficient > 0:
+                rest = model.low(decided) - coefficient * model.lows[variable]
+                high = min(high, form.constant + (value - rest) // coefficient)
+        return high
 
     def satisfy(self) -> Verdict:
         """Solve for any point."""
