@@ -9,6 +9,7 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import complete
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, goal_value
+from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat.box import box_of, open_box
 from kvplan.solver.cpsat.fill import fill_coupled
 from kvplan.solver.cpsat.model import ContradictionError
@@ -56,6 +57,9 @@ def solve_program(
     except ContradictionError:
         return Solved(None, 0.0)
     driver = Driver(program, deadline)
+    # Beside bounds that are taken from the search, its point may be taken too where it obeys.
+    broken = broken_rules(nested.terms, nested.demand, bracket.point)
+    driver.has_point = use_bounds and not any(broken)
     limits = bracket.bounds if use_bounds else (None,) * len(bracket.bounds)
     answer = _decide(nested, program, driver, limits)
     return Solved(answer, driver.deterministic_time)
@@ -97,7 +101,7 @@ def _decide(
             decided.append(Fraction(program.model.value(form), scale))
             continue
         verdict = driver.maximize(form, scaled(limit, scale))
-        if verdict is Verdict.UNKNOWN and driver.has_point:
+        if verdict is Verdict.UNKNOWN and driver.has_solution:
             return _feasible(nested, program, [*decided])
         if _is_empty(verdict):
             return None

@@ -36,7 +36,8 @@ class Driver:
         self.deterministic_time = 0.0
         self._end = None if deadline is None else time.monotonic() + deadline
         self.bound: int | None = None  # of the last goal that stayed unproven
-        self.has_point = False  # whether the hint is a solution
+        self.has_point = False  # whether the hint is known to obey every row
+        self.has_solution = False  # whether CP-SAT found it
         self._decided: list[tuple[Linear, int]] = []
 
     def time_left(self) -> float | None:
@@ -55,7 +56,8 @@ class Driver:
             return Verdict.OPTIMAL
         if most is not None:
             model.bound(form, most=most)
-        if self.has_point and model.value(form) >= self._highest(form):
+        highest = self._highest(form) if most is None else min(most, self._highest(form))
+        if self.has_point and model.value(form) >= highest:
             verdict = Verdict.OPTIMAL  # the last solution is at the end of the domain
         else:
             model.cp.maximize(model.expr(form))
@@ -121,7 +123,7 @@ class Driver:
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             # Values are garbage memory after any other status.
             model.hints = [solver.value(variable) for variable in model.variables]
-            self.has_point = True
+            self.has_point = self.has_solution = True
             self.bound = _whole(solver.best_objective_bound)
             return Verdict.OPTIMAL if status == cp_model.OPTIMAL else Verdict.FEASIBLE
         return Verdict.INFEASIBLE if status == cp_model.INFEASIBLE else Verdict.UNKNOWN
