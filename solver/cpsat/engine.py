@@ -14,7 +14,7 @@ from kvplan.solver.cpsat.box import box_of, open_box
 from kvplan.solver.cpsat.fill import fill_coupled
 from kvplan.solver.cpsat.model import ContradictionError
 from kvplan.solver.cpsat.program import Program, build_program
-from kvplan.solver.cpsat.shortcut import raise_blocks
+from kvplan.solver.cpsat.shortcut import raise_blocks, raise_tail
 from kvplan.solver.cpsat.solve import Driver, Verdict, scaled
 from kvplan.solver.cpsat.worlds import world_at
 
@@ -97,6 +97,10 @@ def _decide(
     if not any(form.terms for form, _ in program.goals) and _is_empty(driver.satisfy()):
         return None
     for (form, scale), limit in zip(program.goals, limits, strict=False):
+        if len(decided) == nested.terms.fill_from:
+            decided += raise_tail(nested, program, decided)
+        if len(decided) == len(program.goals):
+            break
         if _by_arithmetic(nested, program, decided):
             decided.append(Fraction(program.model.value(form), scale))
             continue

@@ -108,6 +108,15 @@ class Model:
             c * (self.highs[v] if c > 0 else self.lows[v]) for v, c in form.terms
         )
 
+    def highest(self, form: Linear) -> int:
+        """`high`, and for a table over literals of which one holds its largest entry."""
+        mine = {variable for variable, _ in form.terms}
+        for literals in self._groups:
+            if mine and mine <= set(literals):
+                worth = dict(form.terms)
+                return form.constant + max(worth.get(v, 0) for v in literals if self.highs[v])
+        return self.high(form)
+
     def value(self, form: Linear) -> int:
         """Value of a form at the hint."""
         return form.constant + sum(c * self.hints[v] for v, c in form.terms)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.nested import Corner, Nested
 from kvplan.kernels.ordered import most_kept
 from kvplan.kernels.terms import Variable
@@ -24,8 +25,31 @@ def raise_blocks(nested: Nested, program: Program, decided: list[Fraction], pool
     world = world_at(nested, point, len(decided))
     corner = next(nested.corners(world))
     top = nested.blocks_in_rest(world, corner, pool)
-    candidate = _at(point, corner._replace(usable=_put(corner.usable, pool, top)))
+    candidate = _at(nested, point, corner._replace(usable=_put(corner.usable, pool, top)))
     return _accept(nested, program, decided, candidate, Variable("blocks", pool))
+
+
+def raise_tail(nested: Nested, program: Program, decided: list[Fraction]) -> list[Fraction]:
+    """Settle all pools that are still to be filled, if the point that reaches every bound obeys.
+
+    Each pool is at the most that fits beside those before it and the others' least.
+    """
+    terms = nested.terms
+    goals = [goal.single for goal in terms.goals[len(decided) :]]
+    pools = [goal.position for goal in goals if goal is not None and goal.kind == "blocks"]
+    if len(pools) < len(goals):
+        return []
+    point = program.point()
+    world = world_at(nested, point, len(decided))
+    corner = nested.blocks_in_order(world, next(nested.corners(world)), pools)
+    candidate = _at(nested, point, corner)
+    if not _obeys(nested, program, decided, candidate):
+        return []
+    program.suggest(candidate)
+    for pool in pools:
+        form = program.variables.usable[pool]
+        program.model.bound(form, candidate.usable[pool], candidate.usable[pool])
+    return [Fraction(candidate.usable[pool]) for pool in pools]
 
 
 def lower_blocks(nested: Nested, program: Program, decided: list[Fraction], pool: int) -> bool:
@@ -42,12 +66,15 @@ def keep_experts(nested: Nested, program: Program, decided: list[Fraction]) -> b
     point = program.point()
     world = world_at(nested, point, len(decided))
     corner = next(nested.corners(world))
-    candidate = _at(point, corner)._replace(kept=most_kept(nested, world, corner))
+    candidate = _at(nested, point, corner)._replace(kept=most_kept(nested, world, corner))
     return _accept(nested, program, decided, candidate, None)
 
 
-def _at(point: Point, corner: Corner) -> Point:
-    return point._replace(usable=corner.usable)
+def _at(nested: Nested, point: Point, corner: Corner) -> Point:
+    """The point with a corner's blocks, and as few experts kept in prefill as may be."""
+    experts = nested.terms.experts
+    kept = least_kept(point.experts, experts) if experts else 0
+    return point._replace(usable=corner.usable, kept=kept)
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:

@@ -75,7 +75,7 @@ class Driver:
         A decided goal c x + rest = value leaves x at most (value - least rest) / c.
         """
         model = self.model
-        high = model.high(form)
+        high = model.highest(form)
         if len(form.terms) != 1 or form.terms[0][1] != 1:
             return high
         variable = form.terms[0][0]
