@@ -10,7 +10,8 @@ from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Room, Step, rise_of
 from kvplan.kernels.terms import STATE, Terms
 
 if TYPE_CHECKING:
-    from kvplan.kernels.nested import Corner, Nested, World
+    from kvplan.kernels.nested import Nested
+    from kvplan.kernels.worlds import Corner, World
 
 MOST_CLASSES = 64
 

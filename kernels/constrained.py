@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.kernels.capacity import CapacityGrid, largest_unbounded
-from kvplan.kernels.nested import Corner, Nested, World
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms, Variable
 from kvplan.kernels.values import Point, copies_held
+from kvplan.kernels.worlds import Corner, World
 
 _ROUNDS = 64
 _MOST_CLASSES = 4096  # residues to bisect one by one where a constraint holds a capacity

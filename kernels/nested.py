@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import product
-from typing import NamedTuple
 
 from kvplan.kernels.bytes import expert_bytes, least_kept, more_blocks, pool_bytes
 from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
@@ -19,31 +18,10 @@ from kvplan.kernels.climb import climb, is_ladder
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.need import usable_for
 from kvplan.kernels.terms import Buffers, Row, Terms, Variable
+from kvplan.kernels.worlds import Corner, World, pareto, put
 
 NEVER = 1 << 200  # blocks that no room holds
 PRUNE_FROM = 4  # low points of a capacity; fewer are not worth comparing
-
-
-class World(NamedTuple):
-    """Decisions so far; by position of fitted request, pool, choice, batch."""
-
-    low: tuple[int, ...]  # fitted capacity (tokens) or count, at least
-    high: tuple[int | None, ...]  # at most; None: bounded by the quota
-    chunk: int  # index, at least
-    chunk_most: int
-    options: tuple[int, ...]
-    experts: int  # slots, at least
-    blocks: tuple[int, ...]  # usable, at least
-    copies: tuple[int, ...]  # of each batch, at least
-
-
-class Corner(NamedTuple):
-    """A least demand of a world: the free capacities at one of their low points."""
-
-    capacities: tuple[int, ...]  # tokens by fitted request
-    counts: tuple[int, ...]
-    usable: tuple[int, ...]  # blocks by pool, or beyond a pool's max_blocks
-    experts: int  # slots
 
 
 class Nested:
@@ -143,7 +121,7 @@ class Nested:
         key = (index, low, high, world.chunk if self.demand.uses_chunk else 0)
         if key not in self._least:
             needs = {point: self.demand.own(index, point, world.chunk) for point in points}
-            self._least[key] = _pareto(needs)
+            self._least[key] = pareto(needs)
         return self._least[key]
 
     def _raise_for_copies(
@@ -262,15 +240,15 @@ class Nested:
         """The world with a variable bounded from below (a choice is left as it is)."""
         kind, index = variable
         if kind in ("capacity", "count"):
-            return world._replace(low=_put(world.low, index, max(value, world.low[index])))
+            return world._replace(low=put(world.low, index, max(value, world.low[index])))
         if kind == "experts":
             return world._replace(experts=max(world.experts, value))
         if kind == "blocks":
             multiple = self.terms.pools[index].multiple
             value = max(-(-value // multiple) * multiple, world.blocks[index])
-            return world._replace(blocks=_put(world.blocks, index, value))
+            return world._replace(blocks=put(world.blocks, index, value))
         if kind == "copies":
-            return world._replace(copies=_put(world.copies, index, max(value, world.copies[index])))
+            return world._replace(copies=put(world.copies, index, max(value, world.copies[index])))
         if kind == "prefill":
             chunk = next(i for i, tokens in enumerate(self.terms.chunks) if tokens >= value)
             return world._replace(chunk=max(world.chunk, chunk))
@@ -280,7 +258,7 @@ class Nested:
         """The world with a variable at the largest value that it can have."""
         world = self.at_least(world, variable, value)
         if variable.kind in ("capacity", "count"):
-            return world._replace(high=_put(world.high, variable.position, value))
+            return world._replace(high=put(world.high, variable.position, value))
         if variable.kind == "prefill":
             return world._replace(chunk_most=world.chunk)
         return world
@@ -297,7 +275,7 @@ class Nested:
 
         def fits(capacity: int) -> bool:
             return any(
-                self.fits(world, self.corner(world, _put(point, index, capacity)))
+                self.fits(world, self.corner(world, put(point, index, capacity)))
                 for point in points
             )
 
@@ -329,7 +307,7 @@ class Nested:
         nested: Nested, world: World, index: int, points: list[tuple[int, ...]], capacity: int
     ) -> bool:
         return any(
-            nested.fits(world, nested.corner(world, _put(point, index, capacity)))
+            nested.fits(world, nested.corner(world, put(point, index, capacity)))
             for point in points
         )
 
@@ -371,22 +349,3 @@ class Nested:
     def blocks_in_rest(self, world: World, corner: Corner, pool: int) -> int:
         """Usable blocks of one pool that fit beside the others' (which fit)."""
         return self.blocks_in_order(world, corner, (pool,)).usable[pool]
-
-
-def _put(values: tuple[int | None, ...], index: int, value: int) -> tuple[int, ...]:
-    return (*values[:index], value, *values[index + 1 :])  # type: ignore[arg-type]
-
-
-def _pareto(needs: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """Points whose needs no other point's needs undercut; of equal needs the smallest point."""
-    first: dict[tuple[int, ...], int] = {}
-    for point in sorted(needs):
-        first.setdefault(needs[point], point)
-    return tuple(
-        point
-        for need, point in first.items()
-        if not any(
-            other != need and all(a <= b for a, b in zip(other, need, strict=True))
-            for other in first
-        )
-    )

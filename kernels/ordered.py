@@ -8,9 +8,10 @@ from itertools import permutations
 
 from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_bytes
 from kvplan.kernels.capacity import bisect_largest
-from kvplan.kernels.nested import Corner, Nested, World
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import GoalTerm, GoalTerms, Row, Variable
 from kvplan.kernels.values import Answer, Point, goal_value, rises, term_value
+from kvplan.kernels.worlds import Corner, World
 
 LISTED = ("prefill", "choice")
 """Variables with few values: they are listed, not bisected."""

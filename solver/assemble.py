@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from kvplan.kernels.bytes import least_kept
-from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.values import Answer, Point, copies_held
+from kvplan.kernels.worlds import World
 from kvplan.models import Advice, Infeasible, Plan, Shortfall
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
 from kvplan.models.units import exact_bytes

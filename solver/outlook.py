@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvplan.kernels.nested import Corner, Nested, World
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Row, Variable
 from kvplan.kernels.values import Point, variable_value
+from kvplan.kernels.worlds import Corner, World
 
 MOST_WORLDS = 64  # combinations of open choices that a note looks at
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvplan.kernels.bytes import least_kept
-from kvplan.kernels.nested import Corner, Nested
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import most_kept
 from kvplan.kernels.terms import Variable
 from kvplan.kernels.values import Point, goal_value
+from kvplan.kernels.worlds import Corner
 from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat.program import Program
 from kvplan.solver.cpsat.worlds import world_at

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.values import Point, goal_value
+from kvplan.kernels.worlds import World
 
 
 def world_at(nested: Nested, point: Point, decided: int) -> World:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels.nested import Nested, World
+from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import solve
 from kvplan.kernels.terms import Variable
+from kvplan.kernels.worlds import World
 from kvplan.models import Problem
 from support.instances import small_problem
 from support.micro import micro, one, pool
