@@ -97,7 +97,7 @@ def _decide(
     if not any(form.terms for form, _ in program.goals) and _is_empty(driver.satisfy()):
         return None
     for (form, scale), limit in zip(program.goals, limits, strict=False):
-        if len(decided) == nested.terms.fill_from:
+        if len(decided) >= nested.terms.fill_from:
             decided += raise_tail(nested, program, decided)
         if len(decided) == len(program.goals):
             break
