@@ -102,6 +102,45 @@ def constrained() -> dict[str, Problem]:
     return found
 
 
+def _case(name: str, **sections: Any) -> Problem:
+    """A shipped case with further sections."""
+    data = Problem.load(CASES / f"{name}.yaml").model_dump(mode="json", exclude_unset=True)
+    return Problem.model_validate(data | sections)
+
+
+def shipped_constrained() -> dict[str, Problem]:
+    """Shipped cases under constraints that two variables could mend: CP-SAT is needed."""
+    either = {"blocks:full": 1, "blocks:swa": 1}
+    slots = {"experts": 8, "prefill": 1}
+    both = {"count:sequence": 1, "blocks:state": 1}
+    return {
+        "trtllm, a floor for two pools": _case(
+            "trtllm_fit_to_quota", constraints=[{"terms": either, "min": 2500}]
+        ),
+        "strata, a floor for slots and chunk": _case(
+            "strata_765", constraints=[{"terms": slots, "min": 30000}]
+        ),
+        "strata plan, the same": _case("strata_plan", constraints=[{"terms": slots, "min": 30000}]),
+        "kimi, a floor for count and slots": _case(
+            "kimi_k3_trade", constraints=[{"terms": both, "min": 780}]
+        ),
+    }
+
+
+def shipped_weighted() -> dict[str, Problem]:
+    """Shipped cases with weighted goals over two wide variables or more."""
+    curve = {"prefill": [[4096, 1778], [24576, 2159]]}
+    return {
+        "strata, chunk by speed and slots": _case(
+            "strata_765", goals=[{"maximize": {"prefill": 1, "experts": 3}, "curves": curve}]
+        ),
+        "trtllm, capacity and window blocks": _case(
+            "trtllm_fit_to_quota",
+            goals=[{"maximize": {"capacity:long": 1, "blocks:swa": 40}}],
+        ),
+    }
+
+
 def weighted() -> dict[str, Problem]:
     """Weighted goals over several wide variables, with and without curves."""
     strata = Problem.load(CASES / "strata_765.yaml").model_dump(mode="json", exclude_unset=True)

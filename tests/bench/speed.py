@@ -28,7 +28,15 @@ from kvplan.solver.cpsat.program import build_program
 from kvplan.solver.formulation import formulate
 
 sys.path.insert(0, str(Path(__file__).parent))
-from instances import at_fractions, constrained, nine_caches, shipped, weighted
+from instances import (
+    at_fractions,
+    constrained,
+    nine_caches,
+    shipped,
+    shipped_constrained,
+    shipped_weighted,
+    weighted,
+)
 from timing import interleaved, spread
 
 LIMIT_S = 3.0
@@ -118,6 +126,8 @@ def main() -> None:
         },
         "auto_shipped": each(shipped(), rounds),
         "auto_1024_distinct_requests": each({"nine caches": nine_caches(1024, "160GB")}, rounds),
+        "auto_shipped_constraints": each(shipped_constrained(), rounds),
+        "auto_shipped_weighted": each(shipped_weighted(), rounds),
         "auto_constraints": each(constrained(), rounds),
         "auto_weighted": each(weighted(), rounds),
         "cpsat_shipped_at_fractions": each(fractions, max(3, rounds // 3), "cp-sat"),
