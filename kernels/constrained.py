@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kvplan.kernels.capacity import CapacityGrid, largest_unbounded
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms, Variable
-from kvplan.kernels.values import Point, copies_held
-from kvplan.kernels.worlds import Corner, World
+from kvplan.kernels.values import linear_value
+from kvplan.kernels.worlds import Corner, World, point_at
 
 _ROUNDS = 64
 _MOST_CLASSES = 4096  # residues to bisect one by one where a constraint holds a capacity
@@ -129,43 +129,12 @@ class Constrained(Nested):
 
     def _broken(self, world: World, corner: Corner) -> tuple[Side, int] | None:
         """The first row that a demand breaks, and what is missing."""
+        point = point_at(world, corner, corner.experts)
         for side in self.sides:
-            missing = side.least - self._left(side, world, corner)
+            missing = side.least - linear_value(self.terms, self.demand, point, side.terms)
             if missing > 0:
                 return side, missing
         return None
-
-    def _left(self, side: Side, world: World, corner: Corner) -> int:
-        total = 0
-        for coefficient, variable, option in side.terms:
-            if option >= 0:
-                total += coefficient * (world.options[variable.position] == option)
-            else:
-                total += coefficient * self._value(variable, world, corner)
-        return total
-
-    def _value(self, variable: Variable, world: World, corner: Corner) -> int:
-        kind, position = variable
-        if kind == "blocks":
-            return corner.usable[position]
-        if kind == "capacity":
-            return corner.capacities[position]
-        if kind == "count":
-            return corner.counts[position]
-        if kind == "experts":
-            return corner.experts
-        if kind == "prefill":
-            return self.terms.chunks[world.chunk]
-        point = Point(
-            capacities=corner.capacities,
-            counts=corner.counts,
-            chunk=world.chunk,
-            options=world.options,
-            experts=corner.experts,
-            kept=corner.experts,
-            usable=corner.usable,
-        )
-        return copies_held(self.terms, self.demand, point, position)
 
     def _raised(self, world: World) -> World | None:
         """Raise counts, capacities or the chunk until some least demand breaks no row."""

@@ -10,8 +10,8 @@ from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, pool_byt
 from kvplan.kernels.capacity import bisect_largest
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import GoalTerm, GoalTerms, Row, Variable
-from kvplan.kernels.values import Answer, Point, goal_value, rises, term_value
-from kvplan.kernels.worlds import Corner, World
+from kvplan.kernels.values import Answer, goal_value, rises, term_value
+from kvplan.kernels.worlds import Corner, World, point_at
 
 LISTED = ("prefill", "choice")
 """Variables with few values: they are listed, not bisected."""
@@ -96,15 +96,7 @@ def finish(
     if corner is None:  # only under constraints whose mending is a guess
         return None
     corner = _share_out(nested, world, corner)
-    point = Point(
-        capacities=corner.capacities,
-        counts=corner.counts,
-        chunk=world.chunk,
-        options=world.options,
-        experts=corner.experts,
-        kept=most_kept(nested, world, corner),
-        usable=corner.usable,
-    )
+    point = point_at(world, corner, most_kept(nested, world, corner))
     terms, demand = nested.terms, nested.demand
     values = tuple(goal_value(terms, demand, point, goal) for goal in terms.goals)
     return Answer(point, values, tuple(bounds), exact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -95,8 +96,15 @@ def goal_value(terms: Terms, demand: Demand, point: Point, goal: GoalTerms) -> F
 
 def constraint_value(terms: Terms, demand: Demand, point: Point, constraint: LinearTerms) -> int:
     """Left side of a linear constraint at a point."""
+    return linear_value(terms, demand, point, constraint.terms)
+
+
+def linear_value(
+    terms: Terms, demand: Demand, point: Point, members: Iterable[tuple[int, Variable, int]]
+) -> int:
+    """sum(coefficient x variable); an option counts 1 where it is chosen."""
     total = 0
-    for coefficient, variable, option in constraint.terms:
+    for coefficient, variable, option in members:
         if option >= 0:
             total += coefficient * (point.options[variable.position] == option)
         else:

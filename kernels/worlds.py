@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.kernels.values import Point
+
 
 class World(NamedTuple):
     """Decisions so far; by position of fitted request, pool, choice, batch."""
@@ -25,6 +27,19 @@ class Corner(NamedTuple):
     counts: tuple[int, ...]
     usable: tuple[int, ...]  # blocks by pool, or beyond a pool's max_blocks
     experts: int  # slots
+
+
+def point_at(world: World, corner: Corner, kept: int) -> Point:
+    """The decisions of a least demand; `kept` expert slots stay during prefill."""
+    return Point(
+        capacities=corner.capacities,
+        counts=corner.counts,
+        chunk=world.chunk,
+        options=world.options,
+        experts=corner.experts,
+        kept=kept,
+        usable=corner.usable,
+    )
 
 
 def put(values: tuple[int | None, ...], index: int, value: int) -> tuple[int, ...]:

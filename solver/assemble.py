@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.values import Answer, Point, copies_held
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import point_at
 from kvplan.models import Advice, Infeasible, Plan, Shortfall
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
 from kvplan.models.units import exact_bytes
@@ -169,7 +169,9 @@ def infeasible(formulation: Formulation, nested: Nested) -> Infeasible:
     reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
     if not reasons:
         reasons = ["the linear constraints cannot hold together within the quotas"]
-    point = _floor_point(nested, shortage.world, shortage)
+    experts, slots = nested.terms.experts, shortage.corner.experts
+    kept = least_kept(slots, experts) if experts else 0
+    point = point_at(shortage.world, shortage.corner, kept)
     budget = rank_plans(formulation, point)
 
     def advice() -> Advice:
@@ -188,16 +190,3 @@ def _pool_reasons(formulation: Formulation, shortage: Shortage) -> Iterator[str]
     for index in shortage.pools:
         pool, needed = formulation.terms.pools[index], shortage.corner.usable[index]
         yield f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
-
-
-def _floor_point(nested: Nested, world: World, shortage: Shortage) -> Point:
-    experts = nested.terms.experts
-    return Point(
-        capacities=shortage.corner.capacities,
-        counts=shortage.corner.counts,
-        chunk=world.chunk,
-        options=world.options,
-        experts=world.experts,
-        kept=least_kept(world.experts, experts) if experts else 0,
-        usable=shortage.corner.usable,
-    )
