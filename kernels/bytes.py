@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kvplan.kernels.terms import Buffers, ExpertTerms
 
+_PAGES_TRIED = 4  # a page at a time from below: enough where the granules are alike
+
 
 def paged(total_bytes: int, granule: int) -> int:
     """Round an allocation up to its granule."""
@@ -25,10 +27,19 @@ def most_blocks(room: int, buffers: Buffers) -> int:
     if len(buffers) == 1:
         size, granule = buffers[0]
         return room // granule * granule // size
-    block = sum(size for size, _ in buffers)
+    block = rounding = 0
+    for size, granule in buffers:
+        block += size
+        rounding += granule - 1
     # Rounding takes less than one granule a buffer, so the answer lies in between.
-    low = max(0, (room - sum(granule - 1 for _, granule in buffers)) // block)
-    high = room // block
+    low, high = (room - rounding) // block, room // block
+    if low < 0:
+        low = 0
+    for _ in range(_PAGES_TRIED):
+        low = last_in_pages(low, buffers)
+        if pool_bytes(low + 1, buffers) > room:
+            return low
+        low += 1
     while low < high:
         middle = (low + high + 1) // 2
         if pool_bytes(middle, buffers) <= room:
@@ -38,13 +49,24 @@ def most_blocks(room: int, buffers: Buffers) -> int:
     return low
 
 
+def last_in_pages(held: int, buffers: Buffers) -> int:
+    """Most blocks in the pages that some blocks take."""
+    size, granule = buffers[0]
+    last = -(-held * size // granule) * granule // size
+    for size, granule in buffers[1:]:
+        most = -(-held * size // granule) * granule // size
+        if most < last:
+            last = most
+    return last
+
+
 def more_blocks(held: int, rest: int, buffers: Buffers) -> int:
     """Largest n >= held with pool_bytes(n) <= pool_bytes(held) + rest.
 
     What the pages hold already is free; a further page takes at least the smallest granule.
     """
     if rest < min([granule for _, granule in buffers]):
-        return min([-(-held * size // granule) * granule // size for size, granule in buffers])
+        return last_in_pages(held, buffers)
     return most_blocks(pool_bytes(held, buffers) + rest, buffers)
 
 

@@ -6,7 +6,8 @@ from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 from kvplan.kernels.bytes import pool_bytes
-from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Room, Step, rise_of
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Step, rise_of
 from kvplan.kernels.terms import STATE, Terms
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def is_ladder(terms: Terms, fitted: int) -> bool:
         return False
     if any(rule.scratch for rule in terms.caches):
         return False
-    sizes = _block_sizes(terms)
+    sizes = block_sizes(terms)
     return bool(sizes) and len(_residues(sizes)) <= MOST_CLASSES
 
 
@@ -36,21 +37,26 @@ def climb(nested: Nested, world: World, index: int, point: tuple[int, ...]) -> i
     """
     low, high = world.low[index], world.high[index]
     assert high is not None
-    sizes = _block_sizes(nested.terms)
+    sizes = block_sizes(nested.terms)
     period = lcm(*sizes)
     best: int | None = None
     for residue in _residues(sizes):
         start = low if best is None else best + 1
         first = start + (residue - start) % period
         if first < high:
-            at_first = (*point[:index], first, *point[index + 1 :])
-            ladder = _ladder(nested, world, index, nested.corner(world, at_first), period)
-            rung = ladder.climb((high - 1 - first) // period)
+            corner = nested.corner(world, (*point[:index], first, *point[index + 1 :]))
+            others = nested.demand.floors_without(
+                nested.terms.fitted[index].batch, world.chunk, corner.capacities, corner.counts
+            )
+            least = [max(pair) for pair in zip(others, world.blocks, strict=True)]
+            last = (high - 1 - first) // period
+            ladder = ladder_of(nested.demand, index, world.chunk, corner[:2], least, period, last)
+            rung = ladder.climb(_rooms(nested, world, corner, ladder))
             best = best if rung is None else first + rung * period
     return best
 
 
-def _block_sizes(terms: Terms) -> set[int]:
+def block_sizes(terms: Terms) -> set[int]:
     return {rule.block_tokens for rule in terms.caches if rule.kind != STATE}
 
 
@@ -62,49 +68,59 @@ def _residues(sizes: set[int]) -> list[int]:
     return sorted({r for size in sizes for r in range(0, period, gcd(size, period))})
 
 
-def _ladder(nested: Nested, world: World, index: int, corner: Corner, period: int) -> Ladder:
-    """The ladder above a corner: pools that grow, rooms less everything else."""
-    terms, demand = nested.terms, nested.demand
+def ladder_of(
+    demand: Demand,
+    index: int,
+    chunk: int,
+    values: tuple[tuple[int, ...], tuple[int, ...]],
+    least: list[int],
+    period: int,
+    last: int,
+) -> Ladder:
+    """The ladder of one fitted capacity.
+
+    Parameters
+    ----------
+    values : capacities and counts by fitted request, this one's at rung 0.
+    least : usable blocks by pool that everything else needs.
+    """
+    terms = demand.terms
     request = terms.fitted[index]
-    first = corner.capacities[index]
+    first = values[0][index]
+    raws = demand.raw(request.batch, chunk, *values)
     rises: dict[int, list[Rise]] = {}
     for rule in terms.caches:
         if rule.kind != STATE:
-            flight = demand.flight(rule, world.chunk)
+            flight = demand.flight(rule, chunk)
             rise = rise_of(rule, first, request.flight, flight, period, request.requests)
             rises.setdefault(rule.pool, []).append(rise)
-    raws = demand.raw(request.batch, world.chunk, corner.capacities, corner.counts)
-    others = demand.floors_without(request.batch, world.chunk, corner.capacities, corner.counts)
+            raws[rule.pool] -= rise.times * min(rise.start, rise.cap)
     steps = []
     for pool, found in rises.items():
-        grown = sum(rise.times * min(rise.start, rise.cap) for rise in found)
         figures = terms.pools[pool]
         steps.append(
             Step(
-                pool=pool,
-                raw=raws[pool] - grown,
-                rises=tuple(found),
-                least=max(others[pool], world.blocks[pool]),
-                use_num=figures.use_num,
-                use_den=figures.use_den,
-                multiple=figures.multiple,
-                most=UNBOUNDED if figures.most is None else figures.most,
+                pool,
+                raws[pool],
+                tuple(found),
+                least[pool],
+                figures.use_num,
+                figures.use_den,
+                figures.multiple,
+                UNBOUNDED if figures.most is None else figures.most,
+                figures.reserved,
             )
         )
-    return Ladder(tuple(steps), _rooms(nested, world, corner, list(rises)))
+    rows = [tuple([row.pools[pool] if row.pools else () for pool in rises]) for row in terms.rows]
+    return Ladder(tuple(steps), tuple(rows), last)
 
 
-def _rooms(nested: Nested, world: World, corner: Corner, growing: list[int]) -> tuple[Room, ...]:
-    """For each row: the room less all that does not grow, and the growing pools' buffers."""
-    pools = nested.terms.pools
+def _rooms(nested: Nested, world: World, corner: Corner, ladder: Ladder) -> list[int]:
+    """For each row: the room less all that does not grow."""
     rooms = []
-    for row in nested.terms.rows:
+    for row, buffers in zip(nested.terms.rows, ladder.rows, strict=True):
         rest = row.room - nested.used(row, world, corner)
-        buffers: list[tuple[int, int, int, int]] = []
-        for step, pool in enumerate(growing):
-            if row.pools and row.pools[pool]:
-                reserved = pools[pool].reserved
-                rest += pool_bytes(corner.usable[pool] + reserved, row.pools[pool])
-                buffers += [(step, reserved, size, granule) for size, granule in row.pools[pool]]
-        rooms.append(Room(rest, tuple(buffers)))
-    return tuple(rooms)
+        for step, mine in zip(ladder.steps, buffers, strict=True):
+            rest += pool_bytes(corner.usable[step.pool] + step.reserved, mine)
+        rooms.append(rest)
+    return rooms

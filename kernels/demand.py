@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kvplan.kernels.many import Columns, blocks_of, columns_of, simple_blocks_of
 from kvplan.kernels.need import (
     batch_flight_blocks,
+    is_simple,
     placeholder_blocks,
     request_blocks,
+    simple_blocks,
     stale_end,
 )
 from kvplan.kernels.terms import FULL, LIVE, PREFILL, STATE, BatchTerms, CacheRule, Terms
 
 VECTORISE_FROM = 24  # requests of a batch; below, plain integers are faster
-_SAFE_TOKENS = 2**30  # capacities, counts, groups below this cannot overflow a product in int64
+_MOST_KNOWN = 1 << 14  # needs of single capacities that are kept
 
 
 class Coupling(NamedTuple):
@@ -35,11 +38,12 @@ class Demand:
         self.couplings = tuple(self._couplings(batch) for batch in terms.batches)
         self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
         self._own: dict[tuple[int, int, int], tuple[int, ...]] = {}
-        self._arrays: dict[str, Any] = {}
+        self._columns: dict[str, Columns | None] = {}  # by batch
         self._bounds: dict[int, int] = {}
         self._given: dict[int, list[int]] = {}
         self._use = [(pool.use_num, pool.use_den) for pool in terms.pools]
         self.fitted_batches = [b for b, batch in enumerate(terms.batches) if batch.fitted]
+        self._all_simple = all(map(is_simple, terms.caches))
         self.has_multiples = any(pool.multiple > 1 for pool in terms.pools)
 
     def flight(self, rule: CacheRule, chunk: int) -> int:
@@ -58,9 +62,12 @@ class Demand:
     def own(self, fitted: int, capacity: int, chunk: int) -> tuple[int, ...]:
         """Raw blocks by pool of ONE of a fitted request's copies."""
         key = (fitted, capacity, chunk if self.uses_chunk else 0)
-        if key not in self._own:
-            self._own[key] = self._compute_own(fitted, capacity, chunk)
-        return self._own[key]
+        known = self._own.get(key)
+        if known is None:
+            if len(self._own) >= _MOST_KNOWN:
+                self._own.clear()
+            known = self._own[key] = self._compute_own(fitted, capacity, chunk)
+        return known
 
     def bounded(self, fitted: int, above: int) -> Demand:
         """The same demand with a monotone bound for one fitted capacity's live windows.
@@ -78,6 +85,10 @@ class Demand:
         prefix = self.terms.batches[request.batch].prefix_tokens
         raw = [0] * len(self.terms.pools)
         history = capacity - request.flight
+        if self._all_simple and capacity and not prefix and not self._bounds:
+            for rule in self.terms.caches:
+                raw[rule.pool] += simple_blocks(rule, capacity, history)
+            return tuple(raw)
         for rule in self.terms.caches:
             if rule.kind == LIVE and fitted in self._bounds:
                 raw[rule.pool] += self._bound(rule, capacity, request.flight, fitted)
@@ -95,6 +106,8 @@ class Demand:
     ) -> int:
         if capacity == 0:
             return placeholder_blocks(rule)
+        if not prefix_tokens and rule.kind <= LIVE and rule.scratch is None:
+            return simple_blocks(rule, capacity, history)
         flight = self.flight(rule, chunk)
         prefix_blocks = prefix_tokens // rule.block_tokens
         return int(request_blocks(rule, capacity, history, flight, prefix_blocks))
@@ -168,7 +181,7 @@ class Demand:
         """Live caches with a prefix in a batch where some capacity is fitted."""
         requests = [self.terms.fitted[index] for index in batch.fitted]
         fits = any(request.requests and not request.is_count for request in requests)
-        if not fits:
+        if not fits or not batch.prefix_tokens:
             return ()
         return tuple(
             Coupling(rule, batch.prefix_tokens // rule.block_tokens, self._fixed_end(batch, rule))
@@ -192,11 +205,15 @@ class Demand:
             request.capacity if request.is_count else request.requests for request in fitted
         )
         coupled = {coupling.rule for coupling in self.couplings[batch]}
-        for rule in self.terms.caches:
-            raw[rule.pool] += self.given_blocks(rule, terms, chunk)
-            if attends:
-                raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
-                if rule not in coupled:
+        if terms.fixed:
+            given = self.given_blocks(terms, chunk)
+            for rule, blocks in zip(self.terms.caches, given, strict=True):
+                raw[rule.pool] += blocks
+        if attends:
+            for rule in self.terms.caches:
+                if rule.flight_per_batch:
+                    raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
+                if terms.prefix_tokens and rule not in coupled:
                     raw[rule.pool] += self._fixed_prefix(rule, terms)
         return tuple(raw)
 
@@ -210,55 +227,26 @@ class Demand:
         end = self._fixed_end(terms, rule)
         return rule.groups * (shared - max(0, min(shared, end or 0) - rule.sink_blocks))
 
-    def given_blocks(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
-        """Raw blocks of the given requests of a batch in one cache."""
-        if len(terms.fixed) < VECTORISE_FROM:
-            return sum(
-                request.requests
-                * self._one(rule, request.capacity, request.history, chunk, terms.prefix_tokens)
-                for request in terms.fixed
+    def given_blocks(self, terms: BatchTerms, chunk: int) -> list[int]:
+        """Raw blocks by cache of the given requests of a batch."""
+        rules, rows, prefix = self.terms.caches, terms.fixed, terms.prefix_tokens
+        if len(rows) < VECTORISE_FROM:
+            return [
+                sum([n * self._one(rule, c, h, chunk, prefix) for c, h, n in rows])
+                for rule in rules
+            ]
+        if terms.name not in self._columns:
+            self._columns[terms.name] = columns_of(rows)
+        columns = self._columns[terms.name]
+        simple = {} if prefix else simple_blocks_of(rules, columns)
+        return [
+            simple[rule]
+            if rule in simple
+            else blocks_of(
+                rule, rows, columns, self.flight(rule, chunk), prefix // rule.block_tokens
             )
-        if rule.kind == STATE:
-            return placeholder_blocks(rule) * sum(request.requests for request in terms.fixed)
-        return self._many(rule, terms, chunk)
-
-    def _many(self, rule: CacheRule, terms: BatchTerms, chunk: int) -> int:
-        """The same for many requests: in int64 where no sum can overflow, else one by one."""
-        flight = self.flight(rule, chunk)
-        prefix = terms.prefix_tokens // rule.block_tokens
-        figures = (
-            *(rule.groups, rule.extra_blocks, rule.reach, rule.rewind, flight),
-            *(rule.sink_blocks, rule.block_tokens, prefix),
-        )
-        columns = self._columns(terms)
-        if columns is None or max(*figures, *(rule.scratch or ())) >= _SAFE_TOKENS:
-            return sum(
-                r.requests * int(request_blocks(rule, r.capacity, r.history, flight, prefix))
-                for r in terms.fixed
-                if r.capacity
-            )
-        capacity, history, count = columns
-        blocks = request_blocks(rule, capacity, history, flight, prefix)
-        if int(blocks.max()) * int(count.max()) * len(count) >= 2**63:
-            return sum(int(b) * int(n) for b, n in zip(blocks, count, strict=True))
-        return int((blocks * count).sum())
-
-    def _columns(self, terms: BatchTerms) -> Any:
-        """Capacity, history and count of the attention-bearing requests, each [request].
-
-        None where a figure is too large for products of two in int64, or there is none.
-        """
-        if terms.name not in self._arrays:
-            rows = [request for request in terms.fixed if request.capacity]
-            columns = None
-            if rows and max(map(max, rows)) < _SAFE_TOKENS:
-                import numpy as np
-
-                columns = tuple(
-                    np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)
-                )
-            self._arrays[terms.name] = columns
-        return self._arrays[terms.name]
+            for rule in rules
+        ]
 
 
 def stepping_periods(terms: Terms, fitted: int) -> list[tuple[int, int]]:

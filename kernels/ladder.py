@@ -1,17 +1,17 @@
 """One residue class of a fitted capacity as a ladder: C = first + k L, everything linear in k.
 
 With L a multiple of every block size, each cache's need is min(a + k s, cap): a window's blocks
-grow until as many go stale. One rung is then a few multiplications a pool, and interpolation
-finds the last rung that fits in a handful of them.
+grow until as many go stale. One rung is then a few multiplications a pool. Where windows are full
+and one pool alone grows, the last rung that fits is a division; else interpolation finds it.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from kvplan.kernels.bytes import most_blocks
-from kvplan.kernels.need import ceil_div, stale_end
-from kvplan.kernels.terms import FULL, LIVE, PEAK, CacheRule
+from kvplan.kernels.terms import FULL, LIVE, PEAK, Buffers, CacheRule
 
 UNBOUNDED = 1 << 200  # a cap that never binds
 _OVER = 1 << 200  # excess of a pool beyond its max_blocks
@@ -37,13 +37,18 @@ class Step(NamedTuple):
     use_den: int
     multiple: int
     most: int
+    reserved: int = 0
 
-
-class Room(NamedTuple):
-    """Bytes that the growing pools may take in one row, and their buffers."""
-
-    bytes: int
-    buffers: tuple[tuple[int, int, int, int], ...]  # (step, reserved, block bytes, granule)
+    def blocks(self, k: int) -> int:
+        """Usable blocks at rung k."""
+        raw = self.raw
+        for times, start, slope, cap in self.rises:
+            blocks = start + k * slope
+            raw += times * (blocks if blocks < cap else cap)
+        need = -(-raw * self.use_den // self.use_num)
+        if need < self.least:
+            need = self.least
+        return need if self.multiple == 1 else -(-need // self.multiple) * self.multiple
 
 
 def rise_of(
@@ -57,106 +62,98 @@ def rise_of(
     flight : tokens in flight of the cache.
     """
     t = rule.block_tokens
-    start, step = int(ceil_div(first, t)), period // t
+    start, step = -(-first // t), period // t
     if rule.kind == FULL:
         cap = UNBOUNDED
     elif rule.kind == LIVE:
-        cap = start - int(stale_end(first - flight_tokens, rule)) + rule.sink_blocks
+        cap = start - (first - flight_tokens + 1 - rule.reach) // t + rule.sink_blocks
     elif rule.kind == PEAK:
         cap = rule.sink_blocks + (rule.reach + flight + t - 3) // t + 1
     else:
-        cap = int(ceil_div(rule.reach + (0 if rule.flight_per_batch else flight), t))
+        cap = -(-(rule.reach + (0 if rule.flight_per_batch else flight)) // t)
     return Rise(rule.groups * count, start, step, cap)
 
 
 class Ladder:
-    """The budget along one class."""
+    """The budget along one class.
 
-    def __init__(self, steps: tuple[Step, ...], rooms: tuple[Room, ...]) -> None:
+    Parameters
+    ----------
+    steps : the pools that grow.
+    rows : for each row, the buffers of each step's pool [row][step].
+    last : the highest rung.
+    """
+
+    def __init__(
+        self, steps: tuple[Step, ...], rows: tuple[tuple[Buffers, ...], ...], last: int
+    ) -> None:
         self.steps = steps
-        self.rooms = rooms
+        self.rows = rows
+        self.last = last
 
-    def excess(self, k: int) -> int:
-        """Bytes by which rung k exceeds the tightest row; not above 0 where it fits."""
-        usable = []
+    def excess(self, k: int, rooms: list[int]) -> int:
+        """Bytes by which rung k exceeds the tightest row; not above 0 where it fits.
+
+        Parameters
+        ----------
+        rooms : bytes that the growing pools may take, by row.
+        """
+        held = []
         for step in self.steps:
-            raw = step.raw
-            for times, start, slope, cap in step.rises:
-                blocks = start + k * slope
-                raw += times * (blocks if blocks < cap else cap)
-            need = -(-raw * step.use_den // step.use_num)
-            if need < step.least:
-                need = step.least
-            if step.multiple > 1:
-                need = -(-need // step.multiple) * step.multiple
+            need = step.blocks(k)
             if need > step.most:
                 return _OVER
-            usable.append(need)
-        worst = -_OVER
-        for room, buffers in self.rooms:
-            for index, reserved, size, granule in buffers:
-                room -= -(-(usable[index] + reserved) * size // granule) * granule
-            if -room > worst:
-                worst = -room
-        return worst
+            held.append(need + step.reserved)
+        return max([_bytes(held, row) - room for row, room in zip(self.rows, rooms, strict=True)])
 
-    def climb(self, steps: int) -> int | None:
-        """Largest k in [0, steps] that fits, or None; needs never fall along a class."""
-        above = self.excess(steps)
+    def climb(self, rooms: list[int]) -> int | None:
+        """Largest rung in [0, last] that fits, or None; needs never fall along a class."""
+        low, high = 0, self.last
+        line = self._line
+        if line is not None:
+            k = line.last(rooms)
+            if k >= self.last:
+                return self.last
+            if k >= line.full_from:
+                return k
+            # With less than all windows full more may fit, but not where they are.
+            low, high = max(0, k), line.full_from
+        above = self.excess(high, rooms)
         if above <= 0:
-            return steps
-        low, high = 0, steps
-        guess = self._guess(steps)
-        below = self.excess(guess)
-        if below <= 0:
-            low = guess
-            next_above = self.excess(guess + 1)
-            if next_above > 0:
-                return guess
-            low, below = guess + 1, next_above
-        else:
-            high, above, below = guess, below, self.excess(0)
-            if below > 0:
-                return None
-        return self._between(low, below, high, above)
+            return high
+        below = self.excess(low, rooms)
+        return None if below > 0 else self._between(low, below, high, above, rooms)
 
-    def _guess(self, steps: int) -> int:
-        """The last rung if every pool but one stayed as at the top: exact once windows are full."""
-        usable = [self._blocks(step, steps) for step in self.steps]
-        guess = steps - 1
+    @cached_property
+    def _line(self) -> _Line | None:
+        """The one pool that grows on to the last rung, if every window is full before it."""
+        growing, full_from = [], 0
         for number, step in enumerate(self.steps):
-            slope = sum(rise.times * rise.step for rise in step.rises if rise.cap == UNBOUNDED)
-            if slope:
-                held = min(step.most, self._held_beside(number, usable))
-                flat = step.raw + sum(
-                    rise.times * (rise.start if rise.cap == UNBOUNDED else rise.cap)
-                    for rise in step.rises
-                )
-                raw = held // step.multiple * step.multiple * step.use_num // step.use_den
-                guess = min(guess, (raw - flat) // slope)
-        return max(0, guess)
+            for _, start, slope, cap in step.rises:
+                if cap == UNBOUNDED:
+                    growing.append(number)
+                else:
+                    full_from = max(full_from, -((start - cap) // slope))
+        if len(set(growing)) != 1 or full_from > self.last:
+            return None
+        mine = growing[0]
+        held = []
+        for number, step in enumerate(self.steps):
+            blocks = 0 if number == mine else step.blocks(self.last)
+            if blocks > step.most:
+                return None
+            held.append(blocks + step.reserved if number != mine else 0)
+        rows = tuple([(_bytes(held, row), row[mine]) for row in self.rows])
+        return _Line(self.steps[mine], rows, full_from)
 
-    def _held_beside(self, number: int, usable: list[int]) -> int:
-        """Usable blocks of one pool that fit beside the others' in every row."""
-        held = UNBOUNDED
-        for room, buffers in self.rooms:
-            mine = [entry for entry in buffers if entry[0] == number]
-            for index, reserved, size, granule in buffers:
-                if index != number:
-                    room -= -(-(usable[index] + reserved) * size // granule) * granule
-            if mine:
-                pages = tuple((size, granule) for _, _, size, granule in mine)
-                held = min(held, most_blocks(room, pages) - mine[0][1])
-        return held
-
-    def _between(self, low: int, below: int, high: int, above: int) -> int:
+    def _between(self, low: int, below: int, high: int, above: int, rooms: list[int]) -> int:
         """Interpolate between a rung that fits and one that does not."""
         interpolate = True
         while high - low > 1:
             width = high - low
             guess = low + width * -below // (above - below) if interpolate else low + width // 2
             guess = min(max(guess, low + 1), high - 1)
-            excess = self.excess(guess)
+            excess = self.excess(guess, rooms)
             if excess <= 0:
                 low, below = guess, excess
             else:
@@ -165,11 +162,39 @@ class Ladder:
             interpolate = 4 * (high - low) <= width or not interpolate
         return low
 
-    @staticmethod
-    def _blocks(step: Step, k: int) -> int:
-        """Usable blocks of a pool at rung k."""
-        raw = step.raw
-        for times, start, slope, cap in step.rises:
-            raw += times * min(start + k * slope, cap)
-        need = max(step.least, -(-raw * step.use_den // step.use_num))
-        return -(-need // step.multiple) * step.multiple
+
+class _Line(NamedTuple):
+    """The one pool that still grows once all windows are full."""
+
+    step: Step
+    rows: tuple[tuple[int, Buffers], ...]  # bytes of the others, its own buffers
+    full_from: int  # rung from which on all windows are full
+
+    def last(self, rooms: list[int]) -> int:
+        """The last rung that fits if the others are full; -1 for none."""
+        step = self.step
+        held = step.most
+        for (others, buffers), room in zip(self.rows, rooms, strict=True):
+            rest = room - others
+            if buffers:
+                held = min(held, most_blocks(rest, buffers) - step.reserved)
+            elif rest < 0:
+                return -1
+        held -= held % step.multiple
+        if held < step.least:
+            return -1
+        flat, slope = step.raw, 0
+        for times, start, rise, cap in step.rises:
+            is_open = cap == UNBOUNDED
+            flat += times * (start if is_open else cap)
+            slope += times * rise if is_open else 0
+        return max(-1, (held * step.use_num // step.use_den - flat) // slope)
+
+
+def _bytes(held: list[int], row: tuple[Buffers, ...]) -> int:
+    """Bytes of allocated blocks [step] in one row."""
+    total = 0
+    for blocks, buffers in zip(held, row, strict=True):
+        for size, granule in buffers:
+            total += -(-blocks * size // granule) * granule
+    return total

@@ -54,6 +54,25 @@ def live_blocks(
     return own - positive(stale_end(history, rule) - max(rule.sink_blocks, prefix_blocks))
 
 
+def simple_blocks(rule: CacheRule, capacity: int, history: int) -> int:
+    """`request_blocks` of a rule that `is_simple`, for one request in plain integers.
+
+    The hot case of every search: m (ceil(C/t) + extra - max(0, (H+1-W)//t - S)).
+    """
+    t = rule.block_tokens
+    own = -(-capacity // t) + rule.extra_blocks
+    if rule.kind == LIVE:
+        stale = (history + 1 - rule.reach) // t - rule.sink_blocks
+        if stale > 0:
+            own -= stale
+    return own * rule.groups
+
+
+def is_simple(rule: CacheRule) -> bool:
+    """Whether a cache is full or a live window without scratch; a prefix is another matter."""
+    return rule.kind <= LIVE and rule.scratch is None
+
+
 def scratch_blocks(
     capacity: Integers, history: Integers, rule: CacheRule, prefix_blocks: int
 ) -> Integers:

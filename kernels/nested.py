@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 
 from kvplan.kernels.bytes import expert_bytes, least_kept, more_blocks, pool_bytes
 from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
 from kvplan.kernels.climb import climb, is_ladder
 from kvplan.kernels.demand import Demand
+from kvplan.kernels.direct import Direct, is_direct
 from kvplan.kernels.need import usable_for
 from kvplan.kernels.terms import Buffers, Row, Terms, Variable
 from kvplan.kernels.worlds import Corner, World, pareto, put
@@ -32,11 +33,13 @@ class Nested:
     climbs : fitted capacities by ladders where their needs allow it, else by bisection.
     fills_in_order : a tail of pool goals by one pass, else goal by goal.
     prunes : low points of a capacity that need no less than another are left out.
+    goes_direct : a problem that `is_direct` is answered without worlds.
     """
 
     climbs = True
     fills_in_order = True
     prunes = True
+    goes_direct = True
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -44,20 +47,41 @@ class Nested:
         # Layouts are shared by rows and live as long as the terms, so their identity is a key.
         self._flat: dict[int, list[tuple[int, int, int, int]]] = {}
         self._least: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._ladders = [
-            not fitted.is_count and is_ladder(terms, index)
-            for index, fitted in enumerate(terms.fitted)
+
+    # Worked out when they are first used: a direct answer uses none of them.
+
+    @cached_property
+    def direct(self) -> Direct | None:
+        """The straight way to the answer, where there is one."""
+        if not self.goes_direct or not is_direct(self.terms):
+            return None
+        return Direct(self.terms, self.demand)
+
+    @cached_property
+    def grids(self) -> list[CapacityGrid | None]:
+        """Candidates of each fitted capacity; None for a count."""
+        return [
+            None if fitted.is_count else CapacityGrid(self.terms, index)
+            for index, fitted in enumerate(self.terms.fitted)
         ]
-        self._limits = [
-            (i, pool.most) for i, pool in enumerate(terms.pools) if pool.most is not None
+
+    @cached_property
+    def _ladders(self) -> list[bool]:
+        return [
+            not fitted.is_count and is_ladder(self.terms, index)
+            for index, fitted in enumerate(self.terms.fitted)
         ]
-        self._rows = [
-            (row, not (row.staging or row.options or (row.layers and terms.experts)))
-            for row in terms.rows
-        ]
-        self.grids = [
-            None if fitted.is_count else CapacityGrid(terms, index)
-            for index, fitted in enumerate(terms.fitted)
+
+    @cached_property
+    def _limits(self) -> list[tuple[int, int]]:
+        return [(i, pool.most) for i, pool in enumerate(self.terms.pools) if pool.most is not None]
+
+    @cached_property
+    def _rows(self) -> list[tuple[Row, bool]]:
+        """Rows, and whether pools alone count there."""
+        return [
+            (row, not (row.staging or row.options or (row.layers and self.terms.experts)))
+            for row in self.terms.rows
         ]
 
     def rebased(self, terms: Terms) -> Nested:

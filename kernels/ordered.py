@@ -25,6 +25,8 @@ def solve(nested: Nested) -> Answer | None:
     listed variables and at most one other whose worth never falls. Linear constraints are not
     looked at here.
     """
+    if nested.direct is not None:
+        return nested.direct.answer([row.room for row in nested.terms.rows])
     worlds = [world for world in nested.worlds() if nested.possible(world)]
     if not worlds:
         return None

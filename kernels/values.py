@@ -27,8 +27,8 @@ class Answer(NamedTuple):
     """A point, the value and upper bound of every goal, and whether they are proven equal."""
 
     point: Point
-    values: tuple[Fraction, ...]
-    bounds: tuple[Fraction | None, ...]
+    values: tuple[Fraction | int, ...]
+    bounds: tuple[Fraction | int | None, ...]
     exact: bool
 
 

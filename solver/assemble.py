@@ -106,8 +106,8 @@ def _proof(formulation: Formulation, answer: Answer, credit: Credit) -> Proof:
 
 
 def _requests(formulation: Formulation, point: Point) -> Iterator[RequestPlan]:
-    for b, batch in enumerate(formulation.problem.batches):
-        names = formulation.request_names[b]
+    named = zip(formulation.problem.batches, formulation.request_names, strict=True)
+    for b, (batch, names) in enumerate(named):
         for r, request in enumerate(batch.requests):
             capacity, history, count = request.capacity, request.history, request.count
             if history is None:

@@ -56,13 +56,18 @@ class Layout(NamedTuple):
 
 def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ...]:
     """(block bytes, granule) of every buffer that takes bytes on a rank, by pool."""
+    stage = rank.stage
     return tuple(
-        tuple(
-            (size, granule if buffer.granule == "auto" else buffer.granule)
-            for buffer in pool.layout
-            if (size := at_stage(buffer.bytes, rank.stage))
-        )
-        for pool in problem.pools
+        [
+            tuple(
+                [
+                    (size, granule if buffer.granule == "auto" else buffer.granule)
+                    for buffer in pool.layout
+                    if (size := at_stage(buffer.bytes, stage))
+                ]
+            )
+            for pool in problem.pools
+        ]
     )
 
 
@@ -111,23 +116,25 @@ def _row(problem: Problem, index: int, phase: str, layout: Layout) -> Row:
     """What lives on a rank in a phase: pools and experts but in load, staging in prefill."""
     rank = problem.ranks[index]
     quota = rank.quota_bytes
-    fixed = sum(at_rank(c.bytes, rank) for c in problem.consumers if lives_in(c, phase))
-    loaded = phase != "load"
+    loaded, in_prefill = phase != "load", phase == "prefill"
+    room = quota
+    for consumer in problem.consumers:
+        if lives_in(consumer, phase):
+            room -= at_rank(consumer.bytes, rank)
+    options = [
+        tuple(at_rank(o.bytes, rank) if lives_in(o, phase) else 0 for o in choice.options)
+        for choice in problem.choices
+    ]
     return Row(
-        rank=index,
-        phase=phase,
-        room=quota - fixed,
-        pools=layout.pools if loaded else (),
-        layers=layout.layers if loaded else 0,
-        lent=phase == "prefill"
-        and problem.experts is not None
-        and problem.experts.lend is not None,
-        staging=layout.staging if phase == "prefill" else (),
-        options=tuple(
-            tuple(at_rank(o.bytes, rank) if lives_in(o, phase) else 0 for o in choice.options)
-            for choice in problem.choices
-        ),
-        quota=quota,
+        index,
+        phase,
+        room,
+        layout.pools if loaded else (),
+        layout.layers if loaded else 0,
+        in_prefill and problem.experts is not None and problem.experts.lend is not None,
+        layout.staging if in_prefill else (),
+        tuple(options),
+        quota,
     )
 
 

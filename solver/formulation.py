@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -10,10 +10,12 @@ from kvplan.kernels.capacity import low_points
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.terms import LIVE, BatchTerms, Fitted, FixedRequests, Terms
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.demands import Batch
+from kvplan.models.demands import Batch, Request
+from kvplan.models.problem import request_name
 from kvplan.solver.budget import build_rows, merge_rows
-from kvplan.solver.rules import cache_rule, expert_terms, pool_terms
+from kvplan.solver.rules import cache_rules, expert_terms, pool_terms
 from kvplan.solver.wishes import (
+    fill_batch,
     fill_pools,
     fill_shares,
     goal_terms,
@@ -39,9 +41,16 @@ class Formulation:
 
     problem: Problem
     terms: Terms
-    request_names: tuple[tuple[str, ...], ...]  # by batch
     fitted_at: Mapping[tuple[int, int], int]  # (batch, request) -> fitted
     held: Held | None = None  # what a resize keeps
+
+    @property
+    def request_names(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the requests of each batch."""
+        return tuple(
+            tuple(request_name(batch, index) for index in range(len(batch.requests)))
+            for batch in self.problem.batches
+        )
 
 
 def formulate(problem: Problem, held: Held | None = None) -> Formulation:
@@ -51,121 +60,125 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     ------
     InvalidProblem : what only shows in the whole: unbounded counts or copies, too many options.
     """
-    names = tuple(
-        tuple(request.name or f"{batch.name}.{i}" for i, request in enumerate(batch.requests))
-        for batch in problem.batches
-    )
-    fitted, fitted_at = _fitted(problem, names)
-    caches = tuple(cache_rule(problem, cache) for cache in problem.caches)
-    variables = numbered_variables(problem, fitted)
-    goals, fill_from = goal_terms(problem, variables, fitted)
+    fitted_at: dict[tuple[int, int], int] = {}
+    batches, fitted = _batches(problem, fitted_at)
+    caches = cache_rules(problem)
+    is_plain = not (problem.goals or problem.constraints)
+    variables = {} if is_plain else numbered_variables(problem, fitted)
+    filled = fill_pools(problem)
+    goals, fill_from = goal_terms(problem, variables, fitted, filled)
     every_row = build_rows(problem, {} if held is None else held.granules)
     terms = Terms(
         pools=pool_terms(problem, caches, {} if held is None else held.floors),
         caches=caches,
-        batches=_batches(problem, fitted_at),
+        batches=batches,
         fitted=fitted,
         chunks=problem.prefill.candidates if problem.prefill else (0,),
         batches_in_flight=problem.prefill.batches_in_flight if problem.prefill else 1,
         experts=expert_terms(problem),
-        choices=tuple(len(choice.options) for choice in problem.choices),
+        choices=tuple([len(choice.options) for choice in problem.choices]),
         rows=merge_rows(every_row),
         goals=goals,
         fill_from=fill_from,
-        constraints=tuple(linear_terms(c, variables) for c in problem.constraints),
-        fill_batch=_fill_batch(problem),
-        fill_pools=fill_pools(problem),
+        constraints=tuple([linear_terms(c, variables) for c in problem.constraints]),
+        fill_batch=fill_batch(problem),
+        fill_pools=filled,
         fill_shares=fill_shares(problem),
         every_row=every_row,
     )
-    formulation = Formulation(problem, terms, names, fitted_at, held)
+    formulation = Formulation(problem, terms, fitted_at, held)
     _check_bounded(formulation)
+    if terms.fill_batch is not None or not is_plain:
+        _check_copies(formulation)
     return formulation
 
 
-def _fitted(
-    problem: Problem, names: tuple[tuple[str, ...], ...]
-) -> tuple[tuple[Fitted, ...], dict[tuple[int, int], int]]:
+def _batches(
+    problem: Problem, fitted_at: dict[tuple[int, int], int]
+) -> tuple[tuple[BatchTerms, ...], tuple[Fitted, ...]]:
+    """Every batch with its given requests, and what is fitted; notes where that stands."""
+    batches: list[BatchTerms] = []
     fitted: list[Fitted] = []
-    places: dict[tuple[int, int], int] = {}
     for b, batch in enumerate(problem.batches):
-        for r, request in enumerate(batch.requests):
-            if request.fit == "none":
-                continue
-            is_count = request.fit == "count"
-            least = request.min_count or 1
-            if not is_count:
-                # History never falls below the shared prompt.
-                prefix_least = batch.shared_prefix + request.flight_tokens
-                least = max(request.least_capacity, prefix_least if batch.shared_prefix else 0)
-            places[b, r] = len(fitted)
-            fitted.append(
-                Fitted(
-                    name=names[b][r],
-                    batch=b,
-                    is_count=is_count,
-                    least=least,
-                    most=request.count if is_count else request.capacity,
-                    flight=request.flight_tokens,
-                    capacity=request.capacity,
-                    requests=1 if request.count is None else request.count,
-                )
-            )
-    return tuple(fitted), places
+        mine: list[int] = []
+        given: Sequence[Request] = batch.requests
+        open_ones = [r for r, request in enumerate(given) if request.fit != "none"]
+        if open_ones:
+            for r in open_ones:
+                fitted_at[b, r] = len(fitted)
+                mine.append(len(fitted))
+                fitted.append(_fitted(batch, b, r))
+            given = [request for request in given if request.fit == "none"]
+        batches.append(BatchTerms(batch.name, batch.shared_prefix, _given(given), tuple(mine)))
+    return tuple(batches), tuple(fitted)
 
 
-def _batches(problem: Problem, fitted_at: Mapping[tuple[int, int], int]) -> tuple[BatchTerms, ...]:
-    """Given requests of each batch, alike ones added up."""
-    places: dict[int, list[int]] = {}
-    for (b, _), index in fitted_at.items():
-        places.setdefault(b, []).append(index)
-    return tuple(
-        BatchTerms(batch.name, batch.shared_prefix, _given(batch), tuple(places.get(b, ())))
-        for b, batch in enumerate(problem.batches)
+def _fitted(batch: Batch, b: int, r: int) -> Fitted:
+    request = batch.requests[r]
+    is_count = request.fit == "count"
+    flight = request.flight_tokens
+    least = request.min_count or 1
+    if not is_count:
+        # History never falls below the shared prompt.
+        prefix_least = batch.shared_prefix + flight
+        least = max(request.least_capacity, prefix_least if batch.shared_prefix else 0)
+    return Fitted(
+        name=request_name(batch, r),
+        batch=b,
+        is_count=is_count,
+        least=least,
+        most=request.count if is_count else request.capacity,
+        flight=flight,
+        capacity=request.capacity,
+        requests=1 if request.count is None else request.count,
     )
 
 
-def _given(batch: Batch) -> tuple[FixedRequests, ...]:
+def _given(requests: Sequence[Request]) -> tuple[FixedRequests, ...]:
     """Requests whose capacity and count are given; alike ones are one entry."""
-    rows = [
-        FixedRequests(
+    counts = [1 if request.count is None else request.count for request in requests]
+    shapes = [
+        (
             request.capacity,
             max(0, request.capacity - 1) if request.history is None else request.history,
-            1 if request.count is None else request.count,
         )
-        for request in batch.requests
-        if request.fit == "none" and request.count != 0
+        for request in requests
     ]
-    shapes = {(row.capacity, row.history) for row in rows}
-    if len(shapes) == len(rows):
-        return tuple(rows)
-    counts: dict[tuple[int, int], int] = {}
-    for row in rows:
-        counts[row[:2]] = counts.get(row[:2], 0) + row.requests
-    return tuple(FixedRequests(*shape, count) for shape, count in counts.items())
-
-
-def _fill_batch(problem: Problem) -> int | None:
-    name = problem.fill.batch if problem.fill is not None else None
-    return next((i for i, batch in enumerate(problem.batches) if batch.name == name), None)
+    grouped = dict(zip(shapes, counts, strict=True))
+    if len(grouped) < len(shapes):
+        grouped = {}
+        for shape, count in zip(shapes, counts, strict=True):
+            grouped[shape] = grouped.get(shape, 0) + count
+    return tuple(
+        [
+            FixedRequests(capacity, history, count)
+            for (capacity, history), count in grouped.items()
+            if count
+        ]
+    )
 
 
 def _check_bounded(formulation: Formulation) -> None:
     """Refuse what no quota bounds, and choices with too many combinations."""
-    problem, terms = formulation.problem, formulation.terms
+    terms = formulation.terms
     if prod(terms.choices) > MOST_OPTIONS:
         expected = f"at most {MOST_OPTIONS} combinations of options"
         raise InvalidProblem.at("choices", expected, str(prod(terms.choices)))
+    sizes = sorted({rule.block_tokens for rule in terms.caches if rule.kind == LIVE})
     for (b, r), index in formulation.fitted_at.items():
         fitted = terms.fitted[index]
-        if not fitted.is_count and low_points(terms, index) > MOST_LOW_POINTS:
-            sizes = sorted({rule.block_tokens for rule in terms.caches if rule.kind == LIVE})
+        if len(sizes) > 1 and not fitted.is_count and low_points(terms, index) > MOST_LOW_POINTS:
             expected = "live windows whose tokens_per_block repeat together soon"
             raise InvalidProblem.at("caches", expected, " and ".join(map(str, sizes)))
         open_count = fitted.is_count and fitted.most is None
         if open_count and not any(Demand(terms).own(index, fitted.capacity, 0)):
             path = f"batches[{b}].requests[{r}].count"
             raise InvalidProblem.at(path, "a count, since the request takes no block", "none")
+
+
+def _check_copies(formulation: Formulation) -> None:
+    """Refuse copies of what takes no block."""
+    problem, terms = formulation.problem, formulation.terms
     for b in sorted(copied_batches(terms)):
         if not _takes_blocks(terms, b):
             expected = "a batch that takes blocks, for its copies"
@@ -176,7 +189,7 @@ def copied_batches(terms: Terms) -> set[int]:
     """Batches whose copies some goal or constraint counts."""
     used = [term.variable for goal in terms.goals for term in goal.terms]
     used += [variable for constraint in terms.constraints for _, variable, _ in constraint.terms]
-    return {variable.position for variable in used if variable.kind == "copies"}
+    return {position for kind, position in used if kind == "copies"}
 
 
 def _takes_blocks(terms: Terms, batch: int) -> bool:

@@ -11,7 +11,6 @@ from kvplan.models.doubts import doubts_of
 from kvplan.models.units import human_bytes
 from kvplan.solver.formulation import Formulation
 from kvplan.solver.outlook import Shortage, shortage_at
-from kvplan.solver.wishes import default_fill_pools
 
 
 def notes_of(formulation: Formulation, nested: Nested, point: Point) -> tuple[str, ...]:
@@ -63,9 +62,8 @@ def describe(formulation: Formulation, shortage: Shortage) -> str:
 
 def _surprises(formulation: Formulation) -> Iterator[str]:
     problem = formulation.problem
-    pools = default_fill_pools(problem)
-    fill = problem.fill
-    if fill is None and len(pools) > 1:
+    pools = [problem.pools[index].name for index in formulation.terms.fill_pools]
+    if problem.fill is None and len(pools) > 1:
         later = ", ".join(pools[1:])
         yield (
             f"fill: {pools[0]} takes the rest, so {later} stay at their floor but for what is left "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kvplan.kernels.need import ceil_div
 from kvplan.kernels.terms import (
     FLIGHT,
     FULL,
@@ -20,30 +19,48 @@ from kvplan.models import Problem
 from kvplan.models.pools import Cache
 
 
-def cache_rule(problem: Problem, cache: Cache) -> CacheRule:
+def cache_rules(problem: Problem) -> tuple[CacheRule, ...]:
+    """The rules of all caches, in order."""
+    places = {pool.name: index for index, pool in enumerate(problem.pools)}
+    return tuple(
+        [_rule(problem, cache, places[problem.pool_of(cache)]) for cache in problem.caches]
+    )
+
+
+def _rule(problem: Problem, cache: Cache, pool: int) -> CacheRule:
     """The rule of one cache; groups multiply, shards lengthen a block."""
-    pool = next(i for i, p in enumerate(problem.pools) if p.name == problem.pool_of(cache))
     t = problem.block_tokens(cache)
-    flight = PREFILL if cache.in_flight == "prefill" else cache.in_flight or 1
-    common = CacheRule(pool, FULL, t, cache.groups, cache.extra_blocks, flight=flight)
-    if cache.kind == "full":
-        return common
-    if cache.kind == "state":
-        return common._replace(kind=STATE, state_blocks=cache.blocks or 1)
-    per_batch = cache.in_flight_per == "batch"
-    if cache.kind == "chunked":
-        return common._replace(kind=FLIGHT, reach=cache.chunk or 1, flight_per_batch=per_batch)
-    window = cache.window or 1
-    if cache.retention == "in_flight":
-        return common._replace(kind=FLIGHT, reach=window - 1, flight_per_batch=per_batch)
-    common = common._replace(reach=window, sink_blocks=int(ceil_div(cache.sink or 0, t)))
-    if cache.retention == "peak":
-        return common._replace(kind=PEAK)
+    kind, reach = _kind_and_reach(cache)
     scratch = cache.scratch
-    if scratch is None:
-        return common._replace(kind=LIVE)
-    fraction = (scratch.fraction.numerator, scratch.fraction.denominator)
-    return common._replace(kind=LIVE, scratch=fraction, rewind=scratch.max_rewind)
+    fraction = (scratch.fraction.numerator, scratch.fraction.denominator) if scratch else None
+    return CacheRule(
+        pool,
+        kind,
+        t,
+        cache.groups,
+        cache.extra_blocks,
+        reach,
+        -(-cache.sink // t) if cache.sink and kind in (LIVE, PEAK) else 0,
+        PREFILL if cache.in_flight == "prefill" else cache.in_flight or 1,
+        kind == FLIGHT and cache.in_flight_per == "batch",
+        cache.blocks or 1 if kind == STATE else 0,
+        fraction,
+        scratch.max_rewind if scratch else 0,
+    )
+
+
+def _kind_and_reach(cache: Cache) -> tuple[int, int]:
+    """The retention rule, and the tokens that it reaches back."""
+    if cache.kind == "full":
+        return FULL, 0
+    if cache.kind == "state":
+        return STATE, 0
+    if cache.kind == "chunked":
+        return FLIGHT, cache.chunk or 1
+    window = cache.window or 1
+    if cache.keep == "live":
+        return LIVE, window
+    return (FLIGHT, window - 1) if cache.keep == "in_flight" else (PEAK, window)
 
 
 def structural_floors(caches: Sequence[CacheRule], pools: int) -> list[int]:
@@ -75,17 +92,20 @@ def pool_terms(
     """Limits and utilization of every pool; `held_floors` are usable blocks by name."""
     structural = structural_floors(caches, len(problem.pools))
     use = problem.resume_utilization
+    num, den = use.numerator, use.denominator
     return tuple(
-        PoolTerms(
-            name=pool.name,
-            reserved=pool.reserved_blocks,
-            least=max(pool.min_blocks, floor, held_floors.get(pool.name, 0)),
-            most=pool.max_blocks,
-            multiple=pool.multiple_of,
-            use_num=use.numerator if pool.resume_headroom else 1,
-            use_den=use.denominator if pool.resume_headroom else 1,
-        )
-        for pool, floor in zip(problem.pools, structural, strict=True)
+        [
+            PoolTerms(
+                pool.name,
+                pool.reserved_blocks,
+                max(pool.min_blocks, floor, held_floors.get(pool.name, 0)),
+                pool.max_blocks,
+                pool.multiple_of,
+                num if pool.resume_headroom else 1,
+                den if pool.resume_headroom else 1,
+            )
+            for pool, floor in zip(problem.pools, structural, strict=True)
+        ]
     )
 
 

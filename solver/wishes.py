@@ -10,6 +10,8 @@ from kvplan.kernels.terms import Fitted, GoalTerm, GoalTerms, LinearTerms, Varia
 from kvplan.models import Problem
 from kvplan.models.goals import Constraint, Goal
 
+_ONE = Fraction(1)
+
 
 def numbered_variables(
     problem: Problem, fitted: tuple[Fitted, ...]
@@ -33,9 +35,12 @@ def numbered_variables(
 
 
 def goal_terms(
-    problem: Problem, variables: dict[str, tuple[Variable, int]], fitted: tuple[Fitted, ...]
+    problem: Problem,
+    variables: dict[str, tuple[Variable, int]],
+    fitted: tuple[Fitted, ...],
+    filled: tuple[int, ...],
 ) -> tuple[tuple[GoalTerms, ...], int]:
-    """The user's goals, the default ones, then fill; and where fill begins."""
+    """The user's goals, the default ones, then fill of some pools; and where fill begins."""
 
     def terms(goal: Goal) -> GoalTerms:
         return GoalTerms(
@@ -49,33 +54,38 @@ def goal_terms(
     written = tuple(map(terms, problem.goals))
     done = {goal.single for goal in written}
 
-    def further(labels: Iterable[str]) -> tuple[GoalTerms, ...]:
+    def further(plain: Iterable[tuple[str, Variable]]) -> tuple[GoalTerms, ...]:
         return tuple(
-            GoalTerms(label, (GoalTerm(variables[label][0], Fraction(1), None),))
-            for label in labels
-            if variables[label][0] not in done
+            [
+                GoalTerms(label, (GoalTerm(variable, _ONE, None),))
+                for label, variable in plain
+                if not done or variable not in done
+            ]
         )
 
     decided = written + further(_default_goals(problem, fitted))
-    return decided + further(_fill_goals(problem)), len(decided)
+    return decided + further(_fill_goals(problem, filled)), len(decided)
 
 
-def _default_goals(problem: Problem, fitted: tuple[Fitted, ...]) -> Iterable[str]:
-    for request in fitted:
-        yield f"{'count' if request.is_count else 'capacity'}:{request.name}"
-    for choice in problem.choices:
-        yield f"choice:{choice.name}"
+def _default_goals(problem: Problem, fitted: tuple[Fitted, ...]) -> Iterable[tuple[str, Variable]]:
+    for index, request in enumerate(fitted):
+        kind = "count" if request.is_count else "capacity"
+        yield f"{kind}:{request.name}", Variable(kind, index)
+    for index, choice in enumerate(problem.choices):
+        yield f"choice:{choice.name}", Variable("choice", index)
     if problem.prefill is not None:
-        yield "prefill"
+        yield "prefill", Variable("prefill")
     if problem.experts is not None:
-        yield "experts"
+        yield "experts", Variable("experts")
 
 
-def _fill_goals(problem: Problem) -> Iterable[str]:
-    if problem.fill is not None and problem.fill.batch is not None:
-        yield f"copies:{problem.fill.batch}"
-    for index in fill_pools(problem):
-        yield f"blocks:{problem.pools[index].name}"
+def _fill_goals(problem: Problem, filled: tuple[int, ...]) -> list[tuple[str, Variable]]:
+    pools = problem.pools
+    goals = [(f"blocks:{pools[index].name}", Variable("blocks", index)) for index in filled]
+    batch = fill_batch(problem)
+    if batch is not None:
+        goals.insert(0, (f"copies:{problem.batches[batch].name}", Variable("copies", batch)))
+    return goals
 
 
 def linear_terms(constraint: Constraint, variables: dict[str, tuple[Variable, int]]) -> LinearTerms:
@@ -92,24 +102,34 @@ def linear_terms(constraint: Constraint, variables: dict[str, tuple[Variable, in
     )
 
 
-def default_fill_pools(problem: Problem) -> tuple[str, ...]:
+def _growing_pools(problem: Problem) -> tuple[int, ...]:
     """Pools with a cache other than state, in the order written."""
-    growing = {problem.pool_of(cache) for cache in problem.caches if cache.kind != "state"}
-    return tuple(pool.name for pool in problem.pools if pool.name in growing)
+    growing = {cache.pool for cache in problem.caches if cache.kind != "state"}
+    if None in growing:
+        growing.add(problem.pools[0].name)
+    return tuple([index for index, pool in enumerate(problem.pools) if pool.name in growing])
+
+
+def fill_batch(problem: Problem) -> int | None:
+    """The batch that the rest is filled with whole copies of."""
+    name = problem.fill.batch if problem.fill is not None else None
+    if name is None:
+        return None
+    return next((i for i, batch in enumerate(problem.batches) if batch.name == name), None)
 
 
 def fill_pools(problem: Problem) -> tuple[int, ...]:
+    """The pools that get the rest, in order."""
     fill = problem.fill
-    if fill is not None and (fill.none or fill.shares is not None):
-        return ()
-    named = (
-        fill.pools if fill is not None and fill.pools is not None else default_fill_pools(problem)
-    )
+    if fill is None or fill.batch is not None:
+        return _growing_pools(problem)
     index = {pool.name: i for i, pool in enumerate(problem.pools)}
-    return tuple(index[name] for name in named)
+    return tuple([index[name] for name in fill.pools or ()])
 
 
 def fill_shares(problem: Problem) -> tuple[tuple[int, Fraction], ...]:
     shares = problem.fill.shares if problem.fill is not None else None
+    if shares is None:
+        return ()
     index = {pool.name: i for i, pool in enumerate(problem.pools)}
-    return tuple((index[name], share) for name, share in (shares or {}).items())
+    return tuple((index[name], share) for name, share in shares.items())

@@ -127,8 +127,9 @@ class BatchNeeds:
     def _given_blocks(self, chunk: int) -> list[int]:
         """Blocks by pool of the fixed requests."""
         raw = [0] * len(self.terms.pools)
-        for rule in self.terms.caches:
-            raw[rule.pool] += self.demand.given_blocks(rule, self.batch, chunk)
+        given = self.demand.given_blocks(self.batch, chunk)
+        for rule, blocks in zip(self.terms.caches, given, strict=True):
+            raw[rule.pool] += blocks
         return raw
 
     def _batch_blocks(self, chunk: int) -> list[int]:

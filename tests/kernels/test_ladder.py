@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Room, Step, rise_of
+from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Step, rise_of
 from kvplan.kernels.need import request_blocks
 from kvplan.kernels.terms import CacheRule
 from support.terms import rule
@@ -35,7 +35,7 @@ def test_a_cache_rises_in_a_straight_line_to_its_cap(of: CacheRule, first: int) 
                 assert rise.times * min(rise.start + k * rise.step, rise.cap) == need
 
 
-def random_ladder(rng: Random) -> Ladder:
+def random_ladder(rng: Random, last: int) -> tuple[Ladder, list[int]]:
     """Two pools of capped and open lines in one or two rows, often with coarse pages."""
     steps = tuple(
         Step(
@@ -50,39 +50,53 @@ def random_ladder(rng: Random) -> Ladder:
             use_den=rng.choice((100, 100, 97)),
             multiple=rng.choice((1, 1, 4)),
             most=rng.choice((UNBOUNDED, 60)),
+            reserved=rng.randint(0, 2),
         )
         for number in range(2)
     )
-    rooms = tuple(
-        Room(
-            rng.randint(0, 4000),
-            tuple(
-                (step, rng.randint(0, 2), rng.randint(1, 9), rng.choice((1, 5, 128, 700)))
-                for step in (0, 1, 1)
-            ),
+    rows = tuple(
+        tuple(
+            tuple((rng.randint(1, 9), rng.choice((1, 5, 128, 700))) for _ in range(buffers))
+            for buffers in rng.choices(range(3), k=2)
         )
         for _ in range(rng.randint(1, 2))
     )
-    return Ladder(steps, rooms)
+    return Ladder(steps, rows, last), [rng.randint(0, 4000) for _ in rows]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(600))
 def test_the_last_rung_that_fits_is_found(seed: int) -> None:
     rng = Random(seed)
-    ladder, steps = random_ladder(rng), rng.choice((0, 1, 7, 200))
-    fitting = [*takewhile(lambda k: ladder.excess(k) <= 0, range(steps + 1))]
-    assert ladder.climb(steps) == (fitting[-1] if fitting else None)
+    ladder, rooms = random_ladder(rng, rng.choice((0, 1, 7, 200)))
+    fitting = [*takewhile(lambda k: ladder.excess(k, rooms) <= 0, range(ladder.last + 1))]
+    assert ladder.climb(rooms) == (fitting[-1] if fitting else None)
+
+
+def test_where_one_pool_grows_alone_no_rung_is_tried() -> None:
+    """A million rungs, pages of 2 MiB, a window that is full from rung 7 on."""
+    steps = (
+        Step(0, 0, (Rise(1, 1, 1, UNBOUNDED),), 0, 97, 100, 1, UNBOUNDED),
+        Step(1, 0, (Rise(2, 1, 1, 8),), 0, 97, 100, 1, UNBOUNDED),
+    )
+    ladder = Ladder(steps, ((((540_672, 2**21),), ((540_672, 2**21),)),), 10**6)
+    rooms = [123_456 * 2**20]
+    found = ladder.climb(rooms)
+    assert found is not None
+    assert ladder.excess(found, rooms) <= 0 < ladder.excess(found + 1, rooms)
+    ladder.excess = None  # type: ignore[method-assign,assignment]
+    assert ladder.climb(rooms) == found
 
 
 def test_few_rungs_are_looked_at() -> None:
-    """A million rungs, pages of 2 MiB, a row that is full somewhere in between."""
+    """A million rungs, pages of 2 MiB, two pools that grow."""
     line = Rise(1, 1, 1, UNBOUNDED)
-    step = Step(0, 0, (line,), 0, 97, 100, 1, UNBOUNDED)
-    ladder = Ladder((step,), (Room(123_456 * 2**20, ((0, 0, 540_672, 2**21),)),))
+    steps = tuple(Step(number, 0, (line,), 0, 97, 100, 1, UNBOUNDED) for number in range(2))
+    ladder = Ladder(steps, ((((540_672, 2**21),), ((7_000, 2**21),)),), 10**6)
+    rooms = [123_456 * 2**20]
     looked = count()
     real = ladder.excess
-    ladder.excess = lambda k: (next(looked), real(k))[1]  # type: ignore[method-assign]
-    found = ladder.climb(10**6)
+    ladder.excess = lambda k, rooms: (next(looked), real(k, rooms))[1]  # type: ignore[method-assign]
+    found = ladder.climb(rooms)
     assert found is not None
-    assert real(found) <= 0 < real(found + 1)
+    assert real(found, rooms) <= 0 < real(found + 1, rooms)
     assert next(looked) < 12

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.kernels import demand as demand_module
+from kvplan.kernels import many as many_module
 from kvplan.kernels.demand import VECTORISE_FROM, Demand
-from kvplan.kernels.need import request_blocks
+from kvplan.kernels.need import request_blocks, simple_blocks
 from kvplan.models import Problem
 from support.instances import random_problem
 from support.micro import cache, micro
@@ -52,17 +53,29 @@ def test_many_requests_need_what_they_need_one_by_one(seed: int, prefix: int) ->
     assert at_once == one_by_one
 
 
-def test_many_requests_are_evaluated_as_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = []
+@pytest.mark.parametrize("retention", ["full", "live", "peak", "in_flight"])
+def test_many_requests_are_evaluated_as_arrays(
+    retention: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request at a time is looked at below the threshold, and none from it on."""
+    fields = {"kind": "full"} if retention == "full" else {"kind": "window", "keep": retention}
+    fields |= {} if retention == "full" else {"window": 9}
+    looked = []
 
-    def spy(rule: Any, capacity: Any, *rest: Any) -> Any:
-        shapes.append(getattr(capacity, "shape", ()))
-        return request_blocks(rule, capacity, *rest)
+    def spy(function: Any) -> Any:
+        def call(rule: Any, capacity: Any, *rest: Any) -> Any:
+            looked.append(isinstance(capacity, int))
+            return function(rule, capacity, *rest)
 
-    monkeypatch.setattr(demand_module, "request_blocks", spy)
-    raw_of(micro(**batch(*crowd(VECTORISE_FROM))))
-    raw_of(micro(**batch(*crowd(VECTORISE_FROM - 1))))
-    assert shapes == [(VECTORISE_FROM,)] + [()] * (VECTORISE_FROM - 1)
+        return call
+
+    monkeypatch.setattr(demand_module, "request_blocks", spy(request_blocks))
+    monkeypatch.setattr(demand_module, "simple_blocks", spy(simple_blocks))
+    monkeypatch.setattr(many_module, "request_blocks", spy(request_blocks))
+    raw_of(micro(**cache(**fields), **batch(*crowd(VECTORISE_FROM))))
+    assert not any(looked)
+    raw_of(micro(**cache(**fields), **batch(*crowd(VECTORISE_FROM - 1))))
+    assert looked.count(True) == VECTORISE_FROM - 1
 
 
 LARGE: dict[str, dict[str, Any]] = {

@@ -1,0 +1,100 @@
+"""Many given requests at once: int64 arrays where nothing can overflow, else one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from kvplan.kernels.need import is_simple, placeholder_blocks, request_blocks
+from kvplan.kernels.terms import LIVE, STATE, CacheRule, FixedRequests
+
+SAFE = 2**30  # capacities, counts, groups below this cannot overflow a product in int64
+_INT64 = 2**63
+
+Columns = tuple[Any, Any, Any]
+"""Capacity, history and count of requests with attention, each int64 [request]."""
+
+
+def columns_of(requests: Sequence[FixedRequests]) -> Columns | None:
+    """The requests as columns; None where a figure is too large for products, or none attends."""
+    import numpy as np
+
+    figures = chain.from_iterable([request for request in requests if request[0]])
+    try:
+        rows = np.fromiter(figures, dtype=np.int64).reshape(-1, 3)
+    except OverflowError:
+        return None
+    if not len(rows) or int(rows.max()) >= SAFE:
+        return None
+    capacity, history, count = np.ascontiguousarray(rows.T)
+    return capacity, history, count
+
+
+def simple_blocks_of(rules: Iterable[CacheRule], columns: Columns | None) -> dict[CacheRule, int]:
+    """Raw blocks of all requests by rule, for the rules that one pass may take.
+
+    m sum(count (ceil(C/t) + extra - max(0, (H+1-W)//t - S))), without a shared prefix.
+    """
+    if columns is None:
+        return {}
+    capacity, history, count = columns
+    if int(capacity.max()) * int(count.max()) * len(count) >= _INT64:
+        return {}
+    requests = int(count.sum())
+    found: dict[CacheRule, int] = {}
+    sizes: dict[int, list[CacheRule]] = {}
+    for rule in rules:
+        if is_simple(rule) and max(rule.reach, rule.sink_blocks, rule.block_tokens) < SAFE:
+            sizes.setdefault(rule.block_tokens, []).append(rule)
+    for t, alike in sizes.items():
+        held = int((-(-capacity // t) * count).sum())
+        stale = _stale(t, [rule for rule in alike if rule.kind == LIVE], history, count)
+        for rule in alike:
+            blocks = held + rule.extra_blocks * requests - stale.get(rule, 0)
+            found[rule] = rule.groups * blocks
+    return found
+
+
+def _stale(t: int, windows: list[CacheRule], history: Any, count: Any) -> dict[CacheRule, int]:
+    """Stale blocks of all requests by window, block sizes alike."""
+    if not windows:
+        return {}
+    import numpy as np
+
+    figures = np.array([(rule.reach, rule.sink_blocks) for rule in windows], dtype=np.int64)
+    stale = (history + 1 - figures[:, :1]) // t - figures[:, 1:]  # [window, request]
+    np.maximum(stale, 0, out=stale)
+    return dict(zip(windows, (stale @ count).tolist(), strict=True))
+
+
+def blocks_of(
+    rule: CacheRule,
+    requests: Sequence[FixedRequests],
+    columns: Columns | None,
+    flight: int,
+    prefix_blocks: int,
+) -> int:
+    """Raw blocks of all requests in one cache of any rule.
+
+    Parameters
+    ----------
+    flight : tokens in flight, resolved.
+    """
+    if rule.kind == STATE:
+        return placeholder_blocks(rule) * sum([number for _, _, number in requests])
+    figures = (
+        *(rule.groups, rule.extra_blocks, rule.reach, rule.rewind, flight),
+        *(rule.sink_blocks, rule.block_tokens, prefix_blocks),
+    )
+    if columns is None or max(*figures, *(rule.scratch or ())) >= SAFE:
+        return sum(
+            number * int(request_blocks(rule, capacity, history, flight, prefix_blocks))
+            for capacity, history, number in requests
+            if capacity
+        )
+    capacity, history, count = columns
+    blocks = request_blocks(rule, capacity, history, flight, prefix_blocks)
+    if int(blocks.max()) * int(count.max()) * len(count) >= _INT64:
+        return sum(int(b) * int(n) for b, n in zip(blocks, count, strict=True))
+    return int((blocks * count).sum())
