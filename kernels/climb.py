@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import gcd, lcm
 from typing import TYPE_CHECKING
 
-from kvplan.kernels.bytes import pool_bytes
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Step, rise_of
+from kvplan.kernels.line import Line, line_of
 from kvplan.kernels.terms import STATE, Terms
 
 if TYPE_CHECKING:
     from kvplan.kernels.nested import Nested
-    from kvplan.kernels.worlds import Corner, World
+    from kvplan.kernels.worlds import World
 
 MOST_CLASSES = 64
 
@@ -44,16 +45,50 @@ def climb(nested: Nested, world: World, index: int, point: tuple[int, ...]) -> i
         start = low if best is None else best + 1
         first = start + (residue - start) % period
         if first < high:
-            corner = nested.corner(world, (*point[:index], first, *point[index + 1 :]))
-            others = nested.demand.floors_without(
-                nested.terms.fitted[index].batch, world.chunk, corner.capacities, corner.counts
-            )
-            least = [max(pair) for pair in zip(others, world.blocks, strict=True)]
-            last = (high - 1 - first) // period
-            ladder = ladder_of(nested.demand, index, world.chunk, corner[:2], least, period, last)
-            rung = ladder.climb(_rooms(nested, world, corner, ladder))
+            at_first = (*point[:index], first, *point[index + 1 :])
+            rung = _last_rung(nested, world, index, at_first, period)
             best = best if rung is None else first + rung * period
     return best
+
+
+def _last_rung(
+    nested: Nested, world: World, index: int, point: tuple[int, ...], period: int
+) -> int | None:
+    """Last rung of the class that begins at a point and fits."""
+    demand, terms = nested.demand, nested.terms
+    high, values = world.high[index], nested.values_at(point)
+    assert high is not None
+    last = (high - 1 - point[index]) // period
+    others = demand.floors_without(terms.fitted[index].batch, world.chunk, *values)
+    least = [*map(max, others, world.blocks)]
+    rooms = [row.room - nested.other_bytes(row, world, world.experts) for row in terms.rows]
+    line = line_of(demand, index, world.chunk, values, least, period)
+
+    def ladder(rooms: Sequence[int]) -> tuple[Ladder, list[int]]:
+        built = ladder_of(demand, index, world.chunk, values, least, period, last)
+        return built, built.rooms(terms, nested.corner(world, point).usable, rooms)
+
+    return rung_of(line, rooms, last, ladder)
+
+
+def rung_of(
+    line: Line | None,
+    rooms: Sequence[int],
+    last: int,
+    ladder: Callable[[Sequence[int]], tuple[Ladder, list[int]]],
+) -> int | None:
+    """Last rung that fits, or None: by the line alone where it decides, else on the ladder."""
+    low, high = 0, last
+    if line is not None:
+        rung = line.last(rooms)
+        if rung >= last:
+            return last
+        if rung >= line.full_from:
+            return rung
+        # Before all windows are full more may fit than the line says, but not from there on.
+        low, high = max(0, rung), min(last, line.full_from)
+    built, left = ladder(rooms)
+    return built.climb(left, low, high)
 
 
 def block_sizes(terms: Terms) -> set[int]:
@@ -113,14 +148,3 @@ def ladder_of(
         )
     rows = [tuple([row.pools[pool] if row.pools else () for pool in rises]) for row in terms.rows]
     return Ladder(tuple(steps), tuple(rows), last)
-
-
-def _rooms(nested: Nested, world: World, corner: Corner, ladder: Ladder) -> list[int]:
-    """For each row: the room less all that does not grow."""
-    rooms = []
-    for row, buffers in zip(nested.terms.rows, ladder.rows, strict=True):
-        rest = row.room - nested.used(row, world, corner)
-        for step, mine in zip(ladder.steps, buffers, strict=True):
-            rest += pool_bytes(corner.usable[step.pool] + step.reserved, mine)
-        rooms.append(rest)
-    return rooms

@@ -15,7 +15,16 @@ from kvplan.kernels.need import (
     simple_blocks,
     stale_end,
 )
-from kvplan.kernels.terms import FULL, LIVE, PREFILL, STATE, BatchTerms, CacheRule, Terms
+from kvplan.kernels.terms import (
+    FULL,
+    LIVE,
+    PREFILL,
+    STATE,
+    BatchTerms,
+    CacheRule,
+    FixedRequests,
+    Terms,
+)
 
 VECTORISE_FROM = 24  # requests of a batch; below, plain integers are faster
 _MOST_KNOWN = 1 << 14  # needs of single capacities that are kept
@@ -34,7 +43,7 @@ class Demand:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.uses_chunk = any(rule.flight == PREFILL for rule in terms.caches)
+        self.uses_chunk = PREFILL in [rule.flight for rule in terms.caches]
         self.couplings = tuple(self._couplings(batch) for batch in terms.batches)
         self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
         self._own: dict[tuple[int, int, int], tuple[int, ...]] = {}
@@ -229,8 +238,12 @@ class Demand:
 
     def given_blocks(self, terms: BatchTerms, chunk: int) -> list[int]:
         """Raw blocks by cache of the given requests of a batch."""
-        rules, rows, prefix = self.terms.caches, terms.fixed, terms.prefix_tokens
+        rules, prefix = self.terms.caches, terms.prefix_tokens
+        rows: Sequence[FixedRequests] = terms.fixed
         if len(rows) < VECTORISE_FROM:
+            if self._all_simple and not prefix:
+                rows = [row for row in rows if row[0]]
+                return [sum([n * simple_blocks(rule, c, h) for c, h, n in rows]) for rule in rules]
             return [
                 sum([n * self._one(rule, c, h, chunk, prefix) for c, h, n in rows])
                 for rule in rules

@@ -1,39 +1,52 @@
 """The common problem answered straight: one fitted capacity at most, then pools filled in order.
 
-No choice, chunk, expert slot, constraint or weight: what is left of the search is one ladder and
-one pass over the pools. Everything that does not hang on the rooms of the rows is worked out once,
-so that other quotas cost a division and the fill.
+No choice, chunk, expert slot, constraint or weight: what is left of the search is one class of
+capacities and one pass over the pools. Everything that does not hang on the rooms of the rows is
+worked out once, so that other quotas cost a division and the fill.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from operator import le, sub
+from operator import gt, le, lt
+from typing import NamedTuple
 
-from kvplan.kernels.bytes import last_in_pages, most_blocks, pool_bytes
-from kvplan.kernels.climb import block_sizes, is_ladder, ladder_of
+from kvplan.kernels.bytes import last_in_pages, more_blocks, pool_bytes
+from kvplan.kernels.climb import block_sizes, ladder_of, rung_of
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.ladder import Ladder
-from kvplan.kernels.terms import Buffers, Terms
+from kvplan.kernels.line import Line, line_of
+from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point
 
 _MOST_KNOWN = 1024  # ends of pages that are kept
 
 
 def is_direct(terms: Terms) -> bool:
-    """Whether the answer is a capacity on one ladder, or none, and the pools' fill."""
+    """Whether the answer is a capacity of one class, or none, and the pools' fill."""
     if terms.constraints or terms.choices or terms.experts or terms.fill_shares:
         return False
-    if len(terms.chunks) > 1 or len(terms.fitted) > 1 or terms.fill_from != len(terms.fitted):
+    fitted = terms.fitted
+    if len(terms.chunks) > 1 or len(fitted) > 1 or terms.fill_from != len(fitted):
         return False
-    for index, fitted in enumerate(terms.fitted):
-        variable = terms.goals[index].single
-        if fitted.is_count or variable is None or variable.kind != "capacity":
-            return False
-        if len(block_sizes(terms)) != 1 or not is_ladder(terms, index):
-            return False
-    return terms.fill_batch is None
+    if terms.fill_batch is not None:
+        return False
+    if not fitted:
+        return True
+    if fitted[0].is_count or terms.batches[fitted[0].batch].prefix_tokens:
+        return False
+    if terms.goals[0].single != ("capacity", 0) or any(rule.scratch for rule in terms.caches):
+        return False
+    return len(block_sizes(terms)) == 1
+
+
+class Demanded(NamedTuple):
+    """A demand that fits: what is decided, and what it leaves of every row."""
+
+    capacities: tuple[int, ...]
+    usable: list[int]  # blocks by pool
+    rests: list[int]  # bytes by row
 
 
 class Direct:
@@ -42,8 +55,12 @@ class Direct:
     def __init__(self, terms: Terms, demand: Demand) -> None:
         self.terms = terms
         self.demand = demand
-        self._reserved = [pool.reserved for pool in terms.pools]
-        self._tops: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._counts = tuple([fitted.requests for fitted in terms.fitted])
+        self._ends: dict[tuple[int, int], int] = {}
+        if terms.fitted:
+            (self._period,) = block_sizes(terms)
+            self._first = -(-terms.fitted[0].least // self._period) * self._period
+            self._last = (self._asked - 1 - self._first) // self._period
 
     def answer(self, rooms: Sequence[int]) -> Answer | None:
         """The best point; None when nothing fits.
@@ -52,125 +69,156 @@ class Direct:
         ----------
         rooms : bytes by row of the terms.
         """
-        capacities: tuple[int, ...] = ()
-        values: tuple[int, ...] = ()
-        if self.terms.fitted:
-            capacity = self._capacity(rooms)
-            if capacity is None:
-                return None
-            capacities = values = (capacity,)
-        usable = self._usable(capacities)
-        rests = self._rests(usable, rooms)
-        if rests is None or min(rests) < 0:
+        found = self._fitted(rooms) if self.terms.fitted else self._demanded((), rooms)
+        if found is None:
             return None
+        capacities, usable, rests = found
         self._fill(usable, rests)
+        values = (*capacities, *[usable[pool] for pool in self.terms.fill_pools])
         point = Point(capacities, self._counts, 0, (), 0, 0, tuple(usable))
-        values += tuple([usable[pool] for pool in self.terms.fill_pools])
         return Answer(point, values, values, True)
-
-    @cached_property
-    def _counts(self) -> tuple[int, ...]:
-        return tuple([fitted.requests for fitted in self.terms.fitted])
-
-    def _usable(self, capacities: tuple[int, ...]) -> list[int]:
-        return self.demand.floors(0, capacities, self._counts)
-
-    def _rests(self, usable: list[int], rooms: Sequence[int]) -> list[int] | None:
-        """What a demand leaves of every row, negative where short; None beyond max_blocks."""
-        for pool, blocks in zip(self.terms.pools, usable, strict=True):
-            if pool.most is not None and blocks > pool.most:
-                return None
-        return [
-            room - self._bytes(usable, row.pools)
-            for row, room in zip(self.terms.rows, rooms, strict=True)
-        ]
-
-    def _bytes(self, usable: list[int], pools: tuple[Buffers, ...]) -> int:
-        total = 0
-        for blocks, reserved, buffers in zip(usable, self._reserved, pools, strict=False):
-            blocks += reserved
-            for size, granule in buffers:
-                total += -(-blocks * size // granule) * granule
-        return total
 
     # --- capacity ------------------------------------------------------------------------------
 
-    def _capacity(self, rooms: Sequence[int]) -> int | None:
-        """The requested capacity, or the last rung that fits."""
-        fitted = self.terms.fitted[0]
-        assert fitted.most is not None
-        asked = self._asked
-        if asked and all(map(le, asked, rooms)):
-            return fitted.most
-        if self._ladder is None:
-            return None
-        first, period, ladder, still = self._ladder
-        rung = ladder.climb([*map(sub, rooms, still)])
-        return None if rung is None else first + rung * period
-
-    @cached_property
-    def _asked(self) -> list[int] | None:
-        """Bytes by row at the requested capacity; None beyond a pool's max_blocks."""
+    @property
+    def _asked(self) -> int:
+        """The requested capacity."""
         most = self.terms.fitted[0].most
         assert most is not None
-        rests = self._rests(self._usable((most,)), [0] * len(self.terms.rows))
-        return None if rests is None else [-rest for rest in rests]
+        return most
+
+    def _fitted(self, rooms: Sequence[int]) -> Demanded | None:
+        """The requested capacity, or the last one of the class that fits."""
+        line = self._line
+        rung = -1 if line is None else line.last(rooms)
+        if line is not None and (
+            line.full_from <= rung < self._last and any(map(gt, self._least_asked, rooms))
+        ):
+            return self._on_line(line, rung, rooms)
+        asked = self._bytes_asked
+        if asked and all(map(le, asked, rooms)):
+            return self._demanded((self._asked,), rooms)
+        if self._last < 0:
+            return None
+        last = rung_of(line, rooms, self._last, self._ladder)
+        return None if last is None else self._demanded((self._capacity(last),), rooms)
+
+    def _on_line(self, line: Line, rung: int, rooms: Sequence[int]) -> Demanded:
+        """The demand at a rung where all windows are full."""
+        blocks = line.blocks(rung)
+        usable = [*line.usable]
+        usable[line.place] = blocks
+        return Demanded((self._capacity(rung),), usable, line.rests(blocks, rooms))
 
     @cached_property
-    def _ladder(self) -> tuple[int, int, Ladder, list[int]] | None:
-        """First capacity, period, ladder, and the bytes of each row that do not grow."""
-        fitted = self.terms.fitted[0]
-        assert fitted.most is not None
-        (period,) = block_sizes(self.terms)
-        first = -(-fitted.least // period) * period
-        if first >= fitted.most:
+    def _least_asked(self) -> list[int]:
+        """No more than the requested capacity takes of each row."""
+        assert self._line is not None
+        return self._line.least_bytes(self._last)
+
+    def _capacity(self, rung: int) -> int:
+        return self._first + rung * self._period
+
+    def _demanded(self, capacities: tuple[int, ...], rooms: Sequence[int]) -> Demanded | None:
+        """The least demand at given capacities, if it fits."""
+        usable = self.demand.floors(0, capacities, self._counts)
+        taken = self._bytes(usable)
+        if taken is None or not all(map(le, taken, rooms)):
             return None
-        others = self.demand.floors_without(fitted.batch, 0, (first,), self._counts)
-        last = (fitted.most - 1 - first) // period
-        values = ((first,), self._counts)
-        ladder = ladder_of(self.demand, 0, 0, values, others, period, last)
-        still = [0] * len(self.terms.rows)
-        if len(ladder.steps) < len(self.terms.pools):
-            usable = self._usable((first,))
-            for step in ladder.steps:
-                usable[step.pool] = -self._reserved[step.pool]
-            still = [self._bytes(usable, row.pools) for row in self.terms.rows]
-        return first, period, ladder, still
+        return Demanded(capacities, usable, [a - b for a, b in zip(rooms, taken, strict=True)])
+
+    def _bytes(self, usable: list[int]) -> list[int] | None:
+        """Bytes of a demand by row; None beyond a pool's max_blocks."""
+        pools = self.terms.pools
+        for pool, blocks in zip(pools, usable, strict=True):
+            if pool.most is not None and blocks > pool.most:
+                return None
+        held = [blocks + pool.reserved for pool, blocks in zip(pools, usable, strict=True)]
+        return [sum(map(pool_bytes, held, row.pools)) for row in self.terms.rows]
+
+    @cached_property
+    def _bytes_asked(self) -> list[int] | None:
+        return self._bytes(self.demand.floors(0, (self._asked,), self._counts))
+
+    @cached_property
+    def _line(self) -> Line | None:
+        return line_of(self.demand, 0, 0, self._values, self._others, self._period)
+
+    def _ladder(self, rooms: Sequence[int]) -> tuple[Ladder, list[int]]:
+        """The whole class, and the rooms of what grows in it."""
+        last = self._last
+        built = ladder_of(self.demand, 0, 0, self._values, self._others, self._period, last)
+        usable = self.demand.floors(0, *self._values)
+        return built, built.rooms(self.terms, usable, rooms)
+
+    @property
+    def _values(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (self._first,), self._counts
+
+    @cached_property
+    def _others(self) -> list[int]:
+        """Usable blocks that other batches need."""
+        return self.demand.floors_without(self.terms.fitted[0].batch, 0, *self._values)
 
     # --- fill ----------------------------------------------------------------------------------
 
     def _fill(self, usable: list[int], rests: list[int]) -> None:
-        """Pools raised one after the other to what fits beside the others."""
-        rows = [(number, row.pools) for number, row in enumerate(self.terms.rows) if row.pools]
-        for index in self.terms.fill_pools:
-            pool = self.terms.pools[index]
-            held = usable[index] + pool.reserved
-            top = pool.most
-            for number, pools in rows:
-                if pools[index]:
-                    most = self._most(number, index, held, rests[number]) - pool.reserved
-                    if top is None or most < top:
-                        top = most
-            if top is None or top <= usable[index]:
-                continue
-            top -= top % pool.multiple
-            if top > usable[index]:
-                usable[index] = top
-                for number, pools in rows:
-                    grown = pool_bytes(top + pool.reserved, pools[index])
-                    rests[number] -= grown - pool_bytes(held, pools[index])
+        """Pools raised one after the other to what fits beside the others; in place."""
+        pools, order = self.terms.pools, self.terms.fill_pools
+        for place, index in enumerate(order):
+            if all(map(lt, rests, self._least_pages)):
+                self._fill_pages(usable, order[place:])
+                return
+            blocks, reserved = usable[index], pools[index].reserved
+            held, top = blocks + reserved, pools[index].most
+            for row, rest in zip(self.terms.rows, rests, strict=True):
+                if row.pools and row.pools[index]:
+                    end = more_blocks(held, rest, row.pools[index]) - reserved
+                    if top is None or end < top:
+                        top = end
+            if top is not None and top > blocks:
+                self._raise(index, top - top % pools[index].multiple, usable, rests)
 
-    def _most(self, row: int, index: int, held: int, rest: int) -> int:
-        """Blocks of a pool that fit in the pages it has and in what is left of a row."""
-        buffers = self.terms.rows[row].pools[index]
-        key = (row, index, held)
-        known = self._tops.get(key)
-        if known is None:
-            if len(self._tops) > _MOST_KNOWN:
-                self._tops.clear()
-            granule = min([granule for _, granule in buffers])
-            known = self._tops[key] = (granule, last_in_pages(held, buffers))
-        granule, in_pages = known
-        return (
-            in_pages if rest < granule else most_blocks(pool_bytes(held, buffers) + rest, buffers)
-        )
+    def _fill_pages(self, usable: list[int], order: Sequence[int]) -> None:
+        """The same where no row has a page left: a pool gets what its own pages hold."""
+        ends = self._ends
+        for index in order:
+            blocks = usable[index]
+            end = ends.get((index, blocks))
+            if end is None:
+                end = self._end_of_pages(index, blocks)
+            usable[index] = end
+
+    @cached_property
+    def _least_pages(self) -> list[int]:
+        """The smallest granule of each row."""
+        return [
+            min([granule for buffers in row.pools for _, granule in buffers], default=1 << 200)
+            for row in self.terms.rows
+        ]
+
+    def _end_of_pages(self, index: int, blocks: int) -> int:
+        """Most usable blocks in the pages that some take already, in every row."""
+        pool = self.terms.pools[index]
+        ends = [
+            last_in_pages(blocks + pool.reserved, row.pools[index]) - pool.reserved
+            for row in self.terms.rows
+            if row.pools and row.pools[index]
+        ]
+        if pool.most is not None:
+            ends.append(pool.most)
+        end = min(ends, default=blocks)
+        if len(self._ends) > _MOST_KNOWN:
+            self._ends.clear()
+        self._ends[index, blocks] = max(blocks, end - end % pool.multiple)
+        return self._ends[index, blocks]
+
+    def _raise(self, index: int, top: int, usable: list[int], rests: list[int]) -> None:
+        held, reserved = usable[index], self.terms.pools[index].reserved
+        if top <= held:
+            return
+        usable[index] = top
+        for number, row in enumerate(self.terms.rows):
+            if row.pools:
+                rests[number] -= pool_bytes(top + reserved, row.pools[index])
+                rests[number] += pool_bytes(held + reserved, row.pools[index])

@@ -1,17 +1,17 @@
 """One residue class of a fitted capacity as a ladder: C = first + k L, everything linear in k.
 
 With L a multiple of every block size, each cache's need is min(a + k s, cap): a window's blocks
-grow until as many go stale. One rung is then a few multiplications a pool. Where windows are full
-and one pool alone grows, the last rung that fits is a division; else interpolation finds it.
+grow until as many go stale. One rung is then a few multiplications a pool, and interpolation
+finds the last rung that fits in a handful of them.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.kernels.bytes import most_blocks
-from kvplan.kernels.terms import FULL, LIVE, PEAK, Buffers, CacheRule
+from kvplan.kernels.line import full_blocks
+from kvplan.kernels.terms import FULL, Buffers, CacheRule, Terms
 
 UNBOUNDED = 1 << 200  # a cap that never binds
 _OVER = 1 << 200  # excess of a pool beyond its max_blocks
@@ -62,16 +62,9 @@ def rise_of(
     flight : tokens in flight of the cache.
     """
     t = rule.block_tokens
-    start, step = -(-first // t), period // t
-    if rule.kind == FULL:
-        cap = UNBOUNDED
-    elif rule.kind == LIVE:
-        cap = start - (first - flight_tokens + 1 - rule.reach) // t + rule.sink_blocks
-    elif rule.kind == PEAK:
-        cap = rule.sink_blocks + (rule.reach + flight + t - 3) // t + 1
-    else:
-        cap = -(-(rule.reach + (0 if rule.flight_per_batch else flight)) // t)
-    return Rise(rule.groups * count, start, step, cap)
+    is_open = rule.kind == FULL
+    cap = UNBOUNDED if is_open else full_blocks(rule, first, flight_tokens, flight)
+    return Rise(rule.groups * count, -(-first // t), period // t, cap)
 
 
 class Ladder:
@@ -91,6 +84,18 @@ class Ladder:
         self.rows = rows
         self.last = last
 
+    def rooms(self, terms: Terms, usable: Sequence[int], rooms: Sequence[int]) -> list[int]:
+        """What is left of each row's room for the growing pools beside the other pools."""
+        growing = {step.pool for step in self.steps}
+        held = [
+            0 if index in growing else blocks + terms.pools[index].reserved
+            for index, blocks in enumerate(usable)
+        ]
+        return [
+            room - _bytes(held, row.pools) if row.pools else room
+            for row, room in zip(terms.rows, rooms, strict=True)
+        ]
+
     def excess(self, k: int, rooms: list[int]) -> int:
         """Bytes by which rung k exceeds the tightest row; not above 0 where it fits.
 
@@ -106,45 +111,15 @@ class Ladder:
             held.append(need + step.reserved)
         return max([_bytes(held, row) - room for row, room in zip(self.rows, rooms, strict=True)])
 
-    def climb(self, rooms: list[int]) -> int | None:
-        """Largest rung in [0, last] that fits, or None; needs never fall along a class."""
-        low, high = 0, self.last
-        line = self._line
-        if line is not None:
-            k = line.last(rooms)
-            if k >= self.last:
-                return self.last
-            if k >= line.full_from:
-                return k
-            # With less than all windows full more may fit, but not where they are.
-            low, high = max(0, k), line.full_from
+    def climb(self, rooms: list[int], low: int = 0, high: int | None = None) -> int | None:
+        """Largest rung in [low, high] that fits, or None; needs never fall along a class."""
+        if high is None:
+            high = self.last
         above = self.excess(high, rooms)
         if above <= 0:
             return high
         below = self.excess(low, rooms)
         return None if below > 0 else self._between(low, below, high, above, rooms)
-
-    @cached_property
-    def _line(self) -> _Line | None:
-        """The one pool that grows on to the last rung, if every window is full before it."""
-        growing, full_from = [], 0
-        for number, step in enumerate(self.steps):
-            for _, start, slope, cap in step.rises:
-                if cap == UNBOUNDED:
-                    growing.append(number)
-                else:
-                    full_from = max(full_from, -((start - cap) // slope))
-        if len(set(growing)) != 1 or full_from > self.last:
-            return None
-        mine = growing[0]
-        held = []
-        for number, step in enumerate(self.steps):
-            blocks = 0 if number == mine else step.blocks(self.last)
-            if blocks > step.most:
-                return None
-            held.append(blocks + step.reserved if number != mine else 0)
-        rows = tuple([(_bytes(held, row), row[mine]) for row in self.rows])
-        return _Line(self.steps[mine], rows, full_from)
 
     def _between(self, low: int, below: int, high: int, above: int, rooms: list[int]) -> int:
         """Interpolate between a rung that fits and one that does not."""
@@ -161,34 +136,6 @@ class Ladder:
             # Granules make steps that a line does not see: halve after a poor guess.
             interpolate = 4 * (high - low) <= width or not interpolate
         return low
-
-
-class _Line(NamedTuple):
-    """The one pool that still grows once all windows are full."""
-
-    step: Step
-    rows: tuple[tuple[int, Buffers], ...]  # bytes of the others, its own buffers
-    full_from: int  # rung from which on all windows are full
-
-    def last(self, rooms: list[int]) -> int:
-        """The last rung that fits if the others are full; -1 for none."""
-        step = self.step
-        held = step.most
-        for (others, buffers), room in zip(self.rows, rooms, strict=True):
-            rest = room - others
-            if buffers:
-                held = min(held, most_blocks(rest, buffers) - step.reserved)
-            elif rest < 0:
-                return -1
-        held -= held % step.multiple
-        if held < step.least:
-            return -1
-        flat, slope = step.raw, 0
-        for times, start, rise, cap in step.rises:
-            is_open = cap == UNBOUNDED
-            flat += times * (start if is_open else cap)
-            slope += times * rise if is_open else 0
-        return max(-1, (held * step.use_num // step.use_den - flat) // slope)
 
 
 def _bytes(held: list[int], row: tuple[Buffers, ...]) -> int:

@@ -120,11 +120,7 @@ class Nested:
 
     def corner(self, world: World, point: tuple[int, ...]) -> Corner:
         """The least demand of a world at given values of the fitted variables."""
-        fitted = self.terms.fitted
-        capacity = tuple(
-            [f.capacity if f.is_count else v for f, v in zip(fitted, point, strict=True)]
-        )
-        count = tuple([v if f.is_count else f.requests for f, v in zip(fitted, point, strict=True)])
+        capacity, count = self.values_at(point)
         usable = self.demand.floors(world.chunk, capacity, count)
         for index, least in enumerate(world.blocks):
             if least > usable[index]:
@@ -132,6 +128,13 @@ class Nested:
         if any(world.copies):
             self._raise_for_copies(world, capacity, count, usable)
         return Corner(capacity, count, tuple(usable), world.experts)
+
+    def values_at(self, point: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Capacities and counts by fitted request, at values of the fitted variables."""
+        pairs = [*zip(self.terms.fitted, point, strict=True)]
+        capacities = tuple([f.capacity if f.is_count else value for f, value in pairs])
+        counts = tuple([value if f.is_count else f.requests for f, value in pairs])
+        return capacities, counts
 
     def _lows(self, index: int, world: World) -> tuple[int, ...]:
         """Values of a fitted variable among which its least needs stand."""
@@ -170,7 +173,7 @@ class Nested:
 
     def used(self, row: Row, world: World, corner: Corner) -> int:
         """Bytes that a row's variables take, the least experts kept during prefill."""
-        return self._pool_bytes(row, corner.usable) + self._other(row, world, corner.experts)
+        return self._pool_bytes(row, corner.usable) + self.other_bytes(row, world, corner.experts)
 
     def _pool_bytes(self, row: Row, usable: tuple[int, ...]) -> int:
         total = 0
@@ -189,7 +192,7 @@ class Nested:
             ]
         return known
 
-    def _other(self, row: Row, world: World, slots: int) -> int:
+    def other_bytes(self, row: Row, world: World, slots: int) -> int:
         """Bytes of everything in a row but the pools."""
         total = 0
         if row.layers and self.terms.experts is not None:
@@ -210,7 +213,7 @@ class Nested:
                 return False
         for row, is_plain in self._rows:
             used = self._pool_bytes(row, usable)
-            if used + (0 if is_plain else self._other(row, world, corner.experts)) > row.room:
+            if used + (0 if is_plain else self.other_bytes(row, world, corner.experts)) > row.room:
                 return False
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
@@ -25,16 +26,13 @@ class Deferred(Frozen):
     def defer(cls, values: dict[str, Any], later: Later) -> Self:
         """Build from complete, valid values, the deferred fields left to `later`."""
         made = cls.__new__(cls)
+        fields, private = _blank(cls)
         set_ = object.__setattr__
         set_(made, "__dict__", values)
-        set_(made, "__pydantic_fields_set__", set(cls.model_fields))
+        set_(made, "__pydantic_fields_set__", fields.copy())
         set_(made, "__pydantic_extra__", None)
-        set_(made, "__pydantic_private__", {**cls._defaults(), "_later": later})
+        set_(made, "__pydantic_private__", {**private, "_later": later})
         return made
-
-    @classmethod
-    def _defaults(cls) -> dict[str, Any]:
-        return {name: private.get_default() for name, private in cls.__private_attributes__.items()}
 
     def complete(self) -> Self:
         """Write the deferred fields, if they are not yet."""
@@ -75,4 +73,11 @@ class Deferred(Frozen):
     def __getstate__(self) -> dict[Any, Any]:
         """State for pickling: the fields; what the solver attached stays behind."""
         state = super(Deferred, self.complete()).__getstate__()
-        return {**state, "__pydantic_private__": self._defaults()}
+        return {**state, "__pydantic_private__": _blank(type(self))[1].copy()}
+
+
+@cache
+def _blank(model: type[Deferred]) -> tuple[set[str], dict[str, Any]]:
+    """Names of a model's fields, and its private attributes as they begin (immutable ones)."""
+    private = model.__private_attributes__.items()
+    return set(model.model_fields), {name: attribute.get_default() for name, attribute in private}

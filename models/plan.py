@@ -111,7 +111,7 @@ class Plan(Deferred):
     )
 
     deferred_fields: ClassVar[frozenset[str]] = frozenset(
-        {"requests", "ranks", "binding", "notes", "proof", "digest"}
+        {"floors", "requests", "ranks", "binding", "notes", "proof", "digest"}
     )
     _resize: Resize | None = PrivateAttr(None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
@@ -34,22 +34,39 @@ class Credit(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def assemble(formulation: Formulation, nested: Nested, answer: Answer, credit: Credit) -> Plan:
+class Moved(NamedTuple):
+    """Other quotas than a formulation has."""
+
+    rooms: Sequence[int]  # bytes of each of its `every_row`
+    formulation: Callable[[], Formulation]  # the one that has them
+
+
+def assemble(
+    formulation: Formulation,
+    nested: Nested,
+    answer: Answer,
+    credit: Credit,
+    moved: Moved | None = None,
+) -> Plan:
     """Check a point and write it out as a plan.
 
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
     terms, point = formulation.terms, answer.point
-    check_point(terms, nested.demand, point)
+    check_point(terms, nested.demand, point, None if moved is None else moved.rooms)
     decisions = _decisions(formulation, nested, point)
-    floors = nested.demand.floors(point.chunk, point.capacities, point.counts)
     values = {
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
-        "floors": {pool.name: floor for pool, floor in zip(terms.pools, floors, strict=True)},
         "relaxed": (),
     }
-    return Plan.defer(values, lambda: _later(formulation, nested, answer, credit, decisions))
+
+    def later() -> dict[str, Any]:
+        whole = formulation if moved is None else moved.formulation()
+        search = nested if moved is None else nested.rebased(whole.terms)
+        return _later(whole, search, answer, credit, decisions)
+
+    return Plan.defer(values, later)
 
 
 def _decisions(formulation: Formulation, nested: Nested, point: Point) -> dict[str, Any]:
@@ -63,9 +80,9 @@ def _decisions(formulation: Formulation, nested: Nested, point: Point) -> dict[s
             pool.name: usable + pool.reserved
             for pool, usable in zip(terms.pools, point.usable, strict=True)
         },
-        "prefill_chunk": terms.chunks[point.chunk] if problem.prefill else None,
-        "expert_slots": point.experts if problem.experts else None,
-        "expert_slots_in_prefill": point.kept if problem.experts else None,
+        "prefill_chunk": terms.chunks[point.chunk] if problem.prefill is not None else None,
+        "expert_slots": point.experts if terms.experts is not None else None,
+        "expert_slots_in_prefill": point.kept if terms.experts is not None else None,
         "choices": {
             choice.name: choice.options[option].name
             for choice, option in zip(problem.choices, point.options, strict=True)
@@ -82,9 +99,11 @@ def _later(
     decisions: dict[str, Any],
 ) -> dict[str, Any]:
     """The fields of a plan that are not decisions."""
-    point = answer.point
+    point, terms = answer.point, formulation.terms
     requests = tuple(_requests(formulation, point))
+    floors = nested.demand.floors(point.chunk, point.capacities, point.counts)
     return {
+        "floors": {pool.name: floor for pool, floor in zip(terms.pools, floors, strict=True)},
         "requests": requests,
         "ranks": rank_plans(formulation, point),
         "binding": binding_rows(formulation, nested, point),

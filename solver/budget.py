@@ -57,18 +57,15 @@ class Layout(NamedTuple):
 def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ...]:
     """(block bytes, granule) of every buffer that takes bytes on a rank, by pool."""
     stage = rank.stage
-    return tuple(
-        [
-            tuple(
-                [
-                    (size, granule if buffer.granule == "auto" else buffer.granule)
-                    for buffer in pool.layout
-                    if (size := at_stage(buffer.bytes, stage))
-                ]
-            )
-            for pool in problem.pools
-        ]
-    )
+    layout: list[Buffers] = []
+    for pool in problem.pools:
+        buffers = []
+        for buffer in pool.layout:
+            size = buffer.bytes if isinstance(buffer.bytes, int) else at_stage(buffer.bytes, stage)
+            if size:
+                buffers.append((size, granule if buffer.granule == "auto" else buffer.granule))
+        layout.append(tuple(buffers))
+    return tuple(layout)
 
 
 def staging_bytes(problem: Problem, stage: int) -> tuple[int, ...]:

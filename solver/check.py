@@ -2,43 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 
-from kvplan.kernels.bytes import expert_bytes, least_kept, pool_bytes
+from kvplan.kernels.bytes import expert_bytes, least_kept
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.need import ceil_div
 from kvplan.kernels.terms import Row, Terms
 from kvplan.kernels.values import Point, constraint_value, holds
 from kvplan.models import CheckFailed
 from kvplan.models.units import exact_bytes
 
 
-def check_point(terms: Terms, demand: Demand, point: Point) -> None:
-    """Raise CheckFailed with every rule that a point breaks."""
-    broken = list(broken_rules(terms, demand, point))
+def check_point(
+    terms: Terms, demand: Demand, point: Point, rooms: Sequence[int] | None = None
+) -> None:
+    """Raise CheckFailed with every rule that a point breaks.
+
+    Parameters
+    ----------
+    rooms : bytes of every row of `every_row`, where they are not the rows' own.
+    """
+    broken = list(broken_rules(terms, demand, point, rooms))
     if broken:
         raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
 
 
-def broken_rules(terms: Terms, demand: Demand, point: Point) -> Iterator[str]:
+def broken_rules(
+    terms: Terms, demand: Demand, point: Point, rooms: Sequence[int] | None = None
+) -> Iterator[str]:
     """Every rule that a point breaks, one line each."""
     yield from _ranges(terms, point)
     yield from _pools(terms, demand, point)
-    yield from _rows(terms, point)
-    yield from _constraints(terms, demand, point)
+    yield from _rows(terms, point, rooms)
+    if terms.constraints:
+        yield from _constraints(terms, demand, point)
 
 
 def row_bytes(terms: Terms, row: Row, point: Point) -> int:
     """Bytes in use of a row: pools, experts, staging and options, fixed consumers apart."""
+    return _pool_bytes(terms, row, point) + _other_bytes(terms, row, point)
+
+
+def _pool_bytes(terms: Terms, row: Row, point: Point) -> int:
     total = 0
-    for index, buffers in enumerate(row.pools):
-        total += pool_bytes(point.usable[index] + terms.pools[index].reserved, buffers)
+    for usable, pool, buffers in zip(point.usable, terms.pools, row.pools, strict=False):
+        held = usable + pool.reserved
+        for size, granule in buffers:
+            total += -(-held * size // granule) * granule
+    return total
+
+
+def _other_bytes(terms: Terms, row: Row, point: Point) -> int:
+    total = 0
     if row.layers and terms.experts is not None:
         slots = point.kept if row.lent else point.experts
         total += expert_bytes(slots, row.layers, terms.experts)
     if row.staging:
         total += row.staging[point.chunk]
-    return total + sum(options[o] for o, options in zip(point.options, row.options, strict=True))
+    for option, options in zip(point.options, row.options, strict=True):
+        total += options[option]
+    return total
 
 
 def _ranges(terms: Terms, point: Point) -> Iterator[str]:
@@ -60,23 +83,34 @@ def _ranges(terms: Terms, point: Point) -> Iterator[str]:
 
 def _pools(terms: Terms, demand: Demand, point: Point) -> Iterator[str]:
     """usable >= ceil(raw / utilization) for every batch; least, most and multiple."""
-    needs = [pool.least for pool in terms.pools]
-    for batch in range(len(terms.batches)):
-        raws = demand.raw(batch, point.chunk, point.capacities, point.counts)
-        for index, (raw, pool) in enumerate(zip(raws, terms.pools, strict=True)):
-            needs[index] = max(needs[index], int(ceil_div(raw * pool.use_den, pool.use_num)))
-    for usable, need, pool in zip(point.usable, needs, terms.pools, strict=True):
-        if usable < need:
-            yield f"pool {pool.name} has {usable} usable blocks, {need} are needed"
-        if usable % pool.multiple or (pool.most is not None and usable > pool.most):
-            yield f"pool {pool.name} has {usable} blocks: not a multiple, or above max_blocks"
+    raws = [
+        demand.raw(batch, point.chunk, point.capacities, point.counts)
+        if needed.fitted
+        else demand.fixed(batch, point.chunk)
+        for batch, needed in enumerate(terms.batches)
+    ]
+    largest: Iterable[int] = map(max, *raws) if len(raws) > 1 else raws[0] if raws else repeat(0)
+    for pool, usable, raw in zip(terms.pools, point.usable, largest, strict=False):
+        name, _, least, most, multiple, num, den = pool
+        need = -(-raw * den // num)
+        if usable < need or usable < least:
+            yield f"pool {name} has {usable} usable blocks, {max(need, least)} are needed"
+        if usable % multiple or (most is not None and usable > most):
+            yield f"pool {name} has {usable} blocks: not a multiple, or above max_blocks"
 
 
-def _rows(terms: Terms, point: Point) -> Iterator[str]:
-    for row in terms.every_row:
-        used = row_bytes(terms, row, point)
-        if used > row.room:
-            over = exact_bytes(used - row.room)
+def _rows(terms: Terms, point: Point, rooms: Sequence[int] | None) -> Iterator[str]:
+    """Every rank, phase and bound; rows of one layout take the same bytes for their pools."""
+    taken: dict[int, int] = {}
+    for number, row in enumerate(terms.every_row):
+        used = taken.get(id(row.pools))
+        if used is None:
+            used = taken[id(row.pools)] = _pool_bytes(terms, row, point)
+        if row.layers or row.staging or row.options:
+            used += _other_bytes(terms, row, point)
+        room = row.room if rooms is None else rooms[number]
+        if used > room:
+            over = exact_bytes(used - room)
             yield f"rank {row.rank} exceeds its quota by {over} in {row.phase}"
 
 

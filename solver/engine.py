@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import get_args
 
 from kvplan.kernels.constrained import Constrained
@@ -34,7 +35,7 @@ def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = 
     InvalidProblem : the problem, or an argument, makes no sense.
     EngineError : kvplan failed; never a wrong plan.
     """
-    _check_arguments(engine, deadline)
+    check_arguments(engine, deadline)
     formulation = formulate(problem)
     return plan_formulation(formulation, engine=engine, deadline=deadline)
 
@@ -54,11 +55,22 @@ def plan_formulation(
     nested : the search, where it is compiled already.
     held : granules and floors of an earlier plan.
     """
-    _check_arguments(engine, deadline)
+    check_arguments(engine, deadline)
     answer = solve_formulation(formulation, nested, engine=engine, deadline=deadline)
-    problem = formulation.problem
+    return resizable(answer, lambda: formulation, engine, deadline, held)
+
+
+def resizable(
+    answer: Plan,
+    formulation: Callable[[], Formulation],
+    engine: Engine,
+    deadline: float | None,
+    held: Held | None = None,
+) -> Plan:
+    """The plan, which remembers how to plan again for other quotas."""
 
     def resize(plan: Plan, quota: Quota) -> Plan:
+        problem = formulation().problem
         figures = held_figures(problem, plan, held)
         again = formulate(held_problem(problem, plan, quota), figures)
         return plan_formulation(again, engine=engine, deadline=deadline, held=figures)
@@ -97,7 +109,7 @@ def solve_confirmed(
     ------
     Disagreement : two proven plans differ; the message prints both.
     """
-    _check_arguments(engine, deadline)
+    check_arguments(engine, deadline)
     formulation = formulate(problem)
     answer = plan_formulation(formulation, engine=engine, deadline=deadline)
     if engine != "cp-sat" or answer.status != "optimal":
@@ -120,7 +132,8 @@ def _decisions(plan: Plan) -> str:
     return plan.model_dump_json(include=wanted)
 
 
-def _check_arguments(engine: str, deadline: float | None) -> None:
+def check_arguments(engine: str, deadline: float | None) -> None:
+    """Refuse an unknown engine and a deadline that is no time."""
     if engine not in ENGINES:
         raise InvalidProblem.at("engine", f"one of {', '.join(ENGINES)}", repr(engine))
     if deadline is not None and not (deadline >= 0 and math.isfinite(deadline)):

@@ -136,6 +136,8 @@ def _fitted(batch: Batch, b: int, r: int) -> Fitted:
 
 def _given(requests: Sequence[Request]) -> tuple[FixedRequests, ...]:
     """Requests whose capacity and count are given; alike ones are one entry."""
+    if not requests:
+        return ()
     counts = [1 if request.count is None else request.count for request in requests]
     shapes = [
         (

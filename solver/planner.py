@@ -8,9 +8,9 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Row
 from kvplan.models import Plan, Problem
 from kvplan.models.ranks import Rank
-from kvplan.solver.assemble import Engine
+from kvplan.solver.assemble import Credit, Engine, Moved, assemble, infeasible
 from kvplan.solver.budget import auto_granule, merge_key
-from kvplan.solver.engine import plan_formulation
+from kvplan.solver.engine import check_arguments, plan_formulation, resizable
 from kvplan.solver.formulation import Formulation, formulate
 from kvplan.solver.resize import Quota, read_quotas
 
@@ -48,11 +48,13 @@ class Planner:
         ------
         Infeasible, InvalidProblem, EngineError : as `plan` does.
         """
-        formulation, nested = self._formulation, self._nested
-        if quota is not None:
-            quotas = read_quotas(formulation.problem, quota)
-            formulation, nested = self._for(quotas).at(quotas)
-        return plan_formulation(formulation, nested, engine=engine, deadline=deadline)
+        check_arguments(engine, deadline)
+        if quota is None:
+            return plan_formulation(
+                self._formulation, self._nested, engine=engine, deadline=deadline
+            )
+        quotas = read_quotas(self._formulation.problem, quota)
+        return self._for(quotas).plan(quotas, engine, deadline)
 
     def _for(self, quotas: tuple[int, ...]) -> _Compiled:
         """The compiled shape; one for each set of "auto" granules, which follow the quotas."""
@@ -69,19 +71,45 @@ class _Compiled:
         self._formulation = formulate(problem)
         self._nested = Nested(self._formulation.terms)
         rows = self._formulation.terms.every_row
-        self._rows = [(row, row.quota - row.room) for row in rows]
+        self._fixed = [(row.rank, row.quota - row.room) for row in rows]
         groups: dict[object, list[int]] = {}
         for number, row in enumerate(rows):
             groups.setdefault(merge_key(row), []).append(number)
         self._groups = list(groups.values())
 
+    def plan(self, quotas: tuple[int, ...], engine: Engine, deadline: float | None) -> Plan:
+        """A plan for other quotas; where the way is straight, no row is written for it."""
+        direct = self._nested.direct
+        if engine != "auto" or direct is None:
+            formulation, nested = self.at(quotas)
+            return plan_formulation(formulation, nested, engine=engine, deadline=deadline)
+        rooms = [quotas[rank] - fixed for rank, fixed in self._fixed]
+        answer = direct.answer(
+            [
+                rooms[group[0]] if len(group) == 1 else min([rooms[i] for i in group])
+                for group in self._groups
+            ]
+        )
+
+        def moved() -> Formulation:
+            return self.at(quotas)[0]
+
+        if answer is None:
+            raise infeasible(*self.at(quotas))
+        credit = Credit(engine, "nested")
+        moved_to = Moved(rooms, moved)
+        found = assemble(self._formulation, self._nested, answer, credit, moved_to)
+        return resizable(found, moved, engine, deadline)
+
     def at(self, quotas: tuple[int, ...]) -> tuple[Formulation, Nested]:
         """The formulation and its search for other quotas; needs stay computed."""
-        rows = [_with_quota(row, fixed, quotas[row.rank]) for row, fixed in self._rows]
-        merged = [
-            rows[group[0]] if len(group) == 1 else min((rows[i] for i in group), key=_room)
-            for group in self._groups
+        rows = [
+            row._replace(room=quotas[rank] - fixed, quota=quotas[rank])
+            for row, (rank, fixed) in zip(
+                self._formulation.terms.every_row, self._fixed, strict=True
+            )
         ]
+        merged = [min([rows[i] for i in group], key=_room) for group in self._groups]
         terms = self._formulation.terms._replace(rows=tuple(merged), every_row=tuple(rows))
         problem = _declared(self._formulation.problem, quotas)
         formulation = replace(self._formulation, problem=problem, terms=terms)
@@ -90,20 +118,6 @@ class _Compiled:
 
 def _room(row: Row) -> int:
     return row.room
-
-
-def _with_quota(row: Row, fixed: int, quota: int) -> Row:
-    return Row(
-        row.rank,
-        row.phase,
-        quota - fixed,
-        row.pools,
-        row.layers,
-        row.lent,
-        row.staging,
-        row.options,
-        quota,
-    )
 
 
 def _declared(problem: Problem, quotas: tuple[int, ...]) -> Problem:

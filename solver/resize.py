@@ -10,7 +10,7 @@ from kvplan.models.demands import Batch
 from kvplan.models.goals import Constraint, Goal
 from kvplan.models.plan import RequestPlan
 from kvplan.models.ranks import Rank
-from kvplan.models.units import parse_bytes
+from kvplan.models.units import LIMIT, parse_bytes
 from kvplan.solver.budget import rank_granule
 from kvplan.solver.formulation import Held
 
@@ -81,6 +81,8 @@ def held_figures(problem: Problem, plan: Plan, earlier: Held | None) -> Held:
 def read_quotas(problem: Problem, quota: Quota) -> tuple[int, ...]:
     """Bytes for every rank, in order: one figure for all, or by name (others keep theirs)."""
     ranks = problem.ranks
+    if type(quota) is int and 0 <= quota < LIMIT:  # the common case, at once
+        return (quota,) * len(ranks)
     if not isinstance(quota, Mapping):
         return (_read(quota, ranks[0].name),) * len(ranks)
     names = [rank.name for rank in ranks]

@@ -31,8 +31,7 @@ def _rule(problem: Problem, cache: Cache, pool: int) -> CacheRule:
     """The rule of one cache; groups multiply, shards lengthen a block."""
     t = problem.block_tokens(cache)
     kind, reach = _kind_and_reach(cache)
-    scratch = cache.scratch
-    fraction = (scratch.fraction.numerator, scratch.fraction.denominator) if scratch else None
+    scratch, flight = cache.scratch, cache.in_flight
     return CacheRule(
         pool,
         kind,
@@ -41,11 +40,11 @@ def _rule(problem: Problem, cache: Cache, pool: int) -> CacheRule:
         cache.extra_blocks,
         reach,
         -(-cache.sink // t) if cache.sink and kind in (LIVE, PEAK) else 0,
-        PREFILL if cache.in_flight == "prefill" else cache.in_flight or 1,
+        1 if flight is None else PREFILL if flight == "prefill" else flight,
         kind == FLIGHT and cache.in_flight_per == "batch",
         cache.blocks or 1 if kind == STATE else 0,
-        fraction,
-        scratch.max_rewind if scratch else 0,
+        None if scratch is None else (scratch.fraction.numerator, scratch.fraction.denominator),
+        0 if scratch is None else scratch.max_rewind,
     )
 
 
@@ -71,18 +70,18 @@ def structural_floors(caches: Sequence[CacheRule], pools: int) -> list[int]:
     (_storage_manager.py; not divided by the utilization).
     """
     floors = [0] * pools
+    if not any(rule.kind == LIVE for rule in caches):
+        return floors
     figures = [
         rule.sink_blocks + (rule.reach + rule.block_tokens - 2) // rule.block_tokens + 1
         if rule.kind == LIVE
         else 0
         for rule in caches
     ]
-    widest = max(figures, default=0)
-    if widest:
-        others = {FULL: widest, PEAK: 1, FLIGHT: 1}
-        for rule, figure in zip(caches, figures, strict=True):
-            blocks = figure or others.get(rule.kind, rule.state_blocks)
-            floors[rule.pool] += rule.groups * blocks
+    others = {FULL: max(figures), PEAK: 1, FLIGHT: 1}
+    for rule, figure in zip(caches, figures, strict=True):
+        blocks = figure or others.get(rule.kind, rule.state_blocks)
+        floors[rule.pool] += rule.groups * blocks
     return floors
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
 from kvplan.kernels.terms import Fitted, GoalTerm, GoalTerms, LinearTerms, Variable
 from kvplan.models import Problem
 from kvplan.models.goals import Constraint, Goal
-
-_ONE = Fraction(1)
 
 
 def numbered_variables(
@@ -51,40 +49,42 @@ def goal_terms(
             ),
         )
 
-    written = tuple(map(terms, problem.goals))
-    done = {goal.single for goal in written}
-
-    def further(plain: Iterable[tuple[str, Variable]]) -> tuple[GoalTerms, ...]:
-        return tuple(
-            [
-                GoalTerms(label, (GoalTerm(variable, _ONE, None),))
-                for label, variable in plain
-                if not done or variable not in done
-            ]
-        )
-
-    decided = written + further(_default_goals(problem, fitted))
-    return decided + further(_fill_goals(problem, filled)), len(decided)
+    written = [terms(goal) for goal in problem.goals]
+    decided = _default_goals(problem, fitted)
+    rest = _fill_goals(problem, filled)
+    if written:
+        done = {goal.single for goal in written}
+        decided = written + [goal for goal in decided if goal.single not in done]
+        rest = [goal for goal in rest if goal.single not in done]
+    return (*decided, *rest), len(decided)
 
 
-def _default_goals(problem: Problem, fitted: tuple[Fitted, ...]) -> Iterable[tuple[str, Variable]]:
+@lru_cache(maxsize=4096)
+def plain_goal(label: str, kind: str, position: int) -> GoalTerms:
+    """The goal of one variable, as large as it gets; the same one for the same arguments."""
+    return GoalTerms(label, (GoalTerm(Variable(kind, position), Fraction(1), None),))
+
+
+def _default_goals(problem: Problem, fitted: tuple[Fitted, ...]) -> list[GoalTerms]:
+    goals = []
     for index, request in enumerate(fitted):
         kind = "count" if request.is_count else "capacity"
-        yield f"{kind}:{request.name}", Variable(kind, index)
+        goals.append(plain_goal(f"{kind}:{request.name}", kind, index))
     for index, choice in enumerate(problem.choices):
-        yield f"choice:{choice.name}", Variable("choice", index)
+        goals.append(plain_goal(f"choice:{choice.name}", "choice", index))
     if problem.prefill is not None:
-        yield "prefill", Variable("prefill")
+        goals.append(plain_goal("prefill", "prefill", 0))
     if problem.experts is not None:
-        yield "experts", Variable("experts")
+        goals.append(plain_goal("experts", "experts", 0))
+    return goals
 
 
-def _fill_goals(problem: Problem, filled: tuple[int, ...]) -> list[tuple[str, Variable]]:
+def _fill_goals(problem: Problem, filled: tuple[int, ...]) -> list[GoalTerms]:
     pools = problem.pools
-    goals = [(f"blocks:{pools[index].name}", Variable("blocks", index)) for index in filled]
+    goals = [plain_goal("blocks:" + pools[index].name, "blocks", index) for index in filled]
     batch = fill_batch(problem)
     if batch is not None:
-        goals.insert(0, (f"copies:{problem.batches[batch].name}", Variable("copies", batch)))
+        goals.insert(0, plain_goal(f"copies:{problem.batches[batch].name}", "copies", batch))
     return goals
 
 

@@ -91,7 +91,7 @@ def proves_infeasible(nested: Nested, deadline: float | None) -> bool | None:
 
 
 def _decide(
-    nested: Nested, program: Program, driver: Driver, limits: tuple[Fraction | None, ...]
+    nested: Nested, program: Program, driver: Driver, limits: tuple[Fraction | int | None, ...]
 ) -> Answer | None:
     decided: list[Fraction] = []
     if not any(form.terms for form, _ in program.goals) and _is_empty(driver.satisfy()):

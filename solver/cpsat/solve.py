@@ -150,7 +150,7 @@ def _solver(slice_time: float, left: float | None, *, lp_search: bool) -> cp_mod
     return solver
 
 
-def scaled(bound: Fraction | None, scale: int) -> int | None:
+def scaled(bound: Fraction | int | None, scale: int) -> int | None:
     """A goal's bound in the units of its form."""
     return None if bound is None else int(bound * scale // 1)
 

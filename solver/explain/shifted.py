@@ -55,7 +55,7 @@ class Shifted:
         found = search(nested)
         if found is not None and not found.exact:
             found = _by_cpsat(nested, found)
-        return None if found is None else found.values
+        return None if found is None else tuple(map(Fraction, found.values))
 
     def _terms(self, ranks: frozenset[int], more_bytes: int) -> Terms:
         """Rows of the granules at the new quotas, every room moved."""

@@ -72,21 +72,6 @@ def test_the_last_rung_that_fits_is_found(seed: int) -> None:
     assert ladder.climb(rooms) == (fitting[-1] if fitting else None)
 
 
-def test_where_one_pool_grows_alone_no_rung_is_tried() -> None:
-    """A million rungs, pages of 2 MiB, a window that is full from rung 7 on."""
-    steps = (
-        Step(0, 0, (Rise(1, 1, 1, UNBOUNDED),), 0, 97, 100, 1, UNBOUNDED),
-        Step(1, 0, (Rise(2, 1, 1, 8),), 0, 97, 100, 1, UNBOUNDED),
-    )
-    ladder = Ladder(steps, ((((540_672, 2**21),), ((540_672, 2**21),)),), 10**6)
-    rooms = [123_456 * 2**20]
-    found = ladder.climb(rooms)
-    assert found is not None
-    assert ladder.excess(found, rooms) <= 0 < ladder.excess(found + 1, rooms)
-    ladder.excess = None  # type: ignore[method-assign,assignment]
-    assert ladder.climb(rooms) == found
-
-
 def test_few_rungs_are_looked_at() -> None:
     """A million rungs, pages of 2 MiB, two pools that grow."""
     line = Rise(1, 1, 1, UNBOUNDED)
