@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from kvplan.kernels.need import is_simple, placeholder_blocks, request_blocks
-from kvplan.kernels.terms import LIVE, STATE, CacheRule, FixedRequests
+from kvplan.kernels.terms import LIVE, STATE, CacheRule, FixedRequests, GivenRequests
 
 SAFE = 2**30  # capacities, counts, groups below this cannot overflow a product in int64
 _INT64 = 2**63
@@ -20,15 +19,18 @@ def columns_of(requests: Sequence[FixedRequests]) -> Columns | None:
     """The requests as columns; None where a figure is too large for products, or none attends."""
     import numpy as np
 
-    figures = chain.from_iterable([request for request in requests if request[0]])
+    columns = (
+        requests.columns if isinstance(requests, GivenRequests) else zip(*requests, strict=True)
+    )
     try:
-        rows = np.fromiter(figures, dtype=np.int64).reshape(-1, 3)
+        rows = np.array([*columns], dtype=np.int64)  # [3, request]
     except OverflowError:
         return None
-    if not len(rows) or int(rows.max()) >= SAFE:
+    if not rows.size or int(rows.max()) >= SAFE:
         return None
-    capacity, history, count = np.ascontiguousarray(rows.T)
-    return capacity, history, count
+    if not rows[0].all():
+        rows = rows[:, rows[0] > 0]
+    return (rows[0], rows[1], rows[2]) if rows.size else None
 
 
 def simple_blocks_of(rules: Iterable[CacheRule], columns: Columns | None) -> dict[CacheRule, int]:

@@ -6,8 +6,9 @@ batches, fitted requests, chunks, choices. `solver.formulation` builds it from a
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 FULL, LIVE, PEAK, FLIGHT, STATE = range(5)
 """Retention rules. FLIGHT is `window, keep in_flight` (reach W - 1) and `chunked` (reach chunk)."""
@@ -53,6 +54,35 @@ class FixedRequests(NamedTuple):
     requests: int
 
 
+class GivenRequests(Sequence[FixedRequests]):
+    """Many requests as three columns; a row is made when it is looked at.
+
+    Parameters
+    ----------
+    capacities, histories : tokens by row.
+    counts : alike requests by row.
+    """
+
+    def __init__(self, capacities: list[int], histories: list[int], counts: list[int]) -> None:
+        self.columns = (capacities, histories, counts)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @overload
+    def __getitem__(self, row: int) -> FixedRequests: ...
+    @overload
+    def __getitem__(self, row: slice) -> tuple[FixedRequests, ...]: ...
+    def __getitem__(self, row: int | slice) -> FixedRequests | tuple[FixedRequests, ...]:
+        if isinstance(row, slice):
+            return tuple(GivenRequests(*(column[row] for column in self.columns)))
+        capacities, histories, counts = self.columns
+        return FixedRequests(capacities[row], histories[row], counts[row])
+
+    def __iter__(self) -> Iterator[FixedRequests]:
+        return map(FixedRequests, *self.columns)
+
+
 class Fitted(NamedTuple):
     """A request whose capacity (or count) is a variable."""
 
@@ -71,7 +101,7 @@ class BatchTerms(NamedTuple):
 
     name: str
     prefix_tokens: int
-    fixed: tuple[FixedRequests, ...]
+    fixed: Sequence[FixedRequests]
     fitted: tuple[int, ...]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 
 from kvplan.kernels.capacity import low_points
-from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import LIVE, BatchTerms, Fitted, FixedRequests, Terms
+from kvplan.kernels.demand import VECTORISE_FROM, Demand
+from kvplan.kernels.terms import LIVE, BatchTerms, Fitted, FixedRequests, GivenRequests, Terms
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.demands import Batch, Request
 from kvplan.models.problem import request_name
@@ -108,7 +108,9 @@ def _batches(
                 fitted_at[b, r] = len(fitted)
                 mine.append(len(fitted))
                 fitted.append(_fitted(batch, b, r))
-            given = [request for request in given if request.fit == "none"]
+            given = [*batch.requests]
+            for r in reversed(open_ones):
+                del given[r]
         batches.append(BatchTerms(batch.name, batch.shared_prefix, _given(given), tuple(mine)))
     return tuple(batches), tuple(fitted)
 
@@ -134,30 +136,21 @@ def _fitted(batch: Batch, b: int, r: int) -> Fitted:
     )
 
 
-def _given(requests: Sequence[Request]) -> tuple[FixedRequests, ...]:
-    """Requests whose capacity and count are given; alike ones are one entry."""
-    if not requests:
-        return ()
-    counts = [1 if request.count is None else request.count for request in requests]
-    shapes = [
-        (
-            request.capacity,
-            max(0, request.capacity - 1) if request.history is None else request.history,
-        )
+def _given(requests: Sequence[Request]) -> Sequence[FixedRequests]:
+    """Requests whose capacity and count are given; of a few, alike ones are one entry."""
+    capacities = [request.capacity for request in requests]
+    histories = [
+        max(0, request.capacity - 1) if request.history is None else request.history
         for request in requests
     ]
-    grouped = dict(zip(shapes, counts, strict=True))
-    if len(grouped) < len(shapes):
-        grouped = {}
-        for shape, count in zip(shapes, counts, strict=True):
-            grouped[shape] = grouped.get(shape, 0) + count
-    return tuple(
-        [
-            FixedRequests(capacity, history, count)
-            for (capacity, history), count in grouped.items()
-            if count
-        ]
-    )
+    counts = [1 if request.count is None else request.count for request in requests]
+    if len(requests) >= VECTORISE_FROM and all(counts):
+        return GivenRequests(capacities, histories, counts)
+    rows: dict[tuple[int, int], int] = {}
+    for capacity, history, count in zip(capacities, histories, counts, strict=True):
+        if count:
+            rows[capacity, history] = rows.get((capacity, history), 0) + count
+    return tuple([FixedRequests(*shape, count) for shape, count in rows.items()])
 
 
 def _check_bounded(formulation: Formulation) -> None:

@@ -117,14 +117,15 @@ def scenarios_of(
     )
 
 
-def _without(fixed: tuple[FixedRequests, ...], figures: FixedRequests) -> tuple[FixedRequests, ...]:
+def _without(fixed: Sequence[FixedRequests], figures: FixedRequests) -> tuple[FixedRequests, ...]:
     """Given requests less some alike ones."""
     left = []
+    gone = figures.requests
     for each in fixed:
-        if each[:2] == figures[:2]:
-            each = each._replace(requests=each.requests - figures.requests)
-        if each.requests:
-            left.append(each)
+        taken = min(gone, each.requests) if each[:2] == figures[:2] else 0
+        gone -= taken
+        if each.requests > taken:
+            left.append(each._replace(requests=each.requests - taken))
     return tuple(left)
 
 

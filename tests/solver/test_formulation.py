@@ -10,6 +10,7 @@ import pytest
 from kvplan.kernels.terms import (
     BatchTerms,
     FixedRequests,
+    GivenRequests,
     LinearTerms,
     Variable,
 )
@@ -18,7 +19,7 @@ from kvplan.solver import plan
 from kvplan.solver.formulation import formulate
 from kvplan.solver.oracle import best
 from support.micro import cache, micro, one
-from support.terms import terms_of, windows
+from support.terms import raw_of, terms_of, windows
 
 # --- requests -----------------------------------------------------------------------------------
 
@@ -34,6 +35,27 @@ def test_alike_requests_are_added_up_and_absent_ones_left_out() -> None:
     terms = terms_of(micro(batches=[{"name": "b", "requests": requests}]))
     given = (FixedRequests(8, 7, 4), FixedRequests(8, 6, 1), FixedRequests(0, 0, 2))
     assert terms.batches == (BatchTerms("b", 0, given, ()),)
+
+
+def test_many_requests_are_columns_that_read_like_rows() -> None:
+    requests = [{"capacity": 8 + k, "history": k, "count": 1 + k % 2} for k in range(30)]
+    (batch,) = terms_of(micro(batches=[{"name": "b", "requests": requests}])).batches
+    rows = [FixedRequests(8 + k, k, 1 + k % 2) for k in range(30)]
+    assert isinstance(batch.fixed, GivenRequests)
+    assert [*batch.fixed] == rows
+    assert (len(batch.fixed), batch.fixed[3], batch.fixed[2:4]) == (30, rows[3], (*rows[2:4],))
+
+
+def test_of_many_requests_absent_ones_hold_no_flight() -> None:
+    """Thirty placeholders, and one absent request that would be the only one with attention."""
+    requests = [{"capacity": 0}] * 30 + [{"capacity": 8, "count": 0}]
+    caches = [
+        {"name": "c", "kind": "window", "window": 4, "keep": "in_flight", "in_flight": 9}
+        | {"in_flight_per": "batch"}
+    ]
+    assert raw_of(micro(caches=caches, batches=[{"name": "b", "requests": requests}])) == [0]
+    requests[-1]["count"] = 1
+    assert raw_of(micro(caches=caches, batches=[{"name": "b", "requests": requests}])) != [0]
 
 
 def test_requests_without_a_name_are_named_by_batch_and_index() -> None:
