@@ -208,10 +208,11 @@ class Direct:
         if pool.most is not None:
             ends.append(pool.most)
         end = min(ends, default=blocks)
+        end = max(blocks, end - end % pool.multiple)
         if len(self._ends) > _MOST_KNOWN:
             self._ends.clear()
-        self._ends[index, blocks] = max(blocks, end - end % pool.multiple)
-        return self._ends[index, blocks]
+        self._ends[index, blocks] = end
+        return end
 
     def _raise(self, index: int, top: int, usable: list[int], rests: list[int]) -> None:
         held, reserved = usable[index], self.terms.pools[index].reserved

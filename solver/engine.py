@@ -13,6 +13,7 @@ from kvplan.kernels.values import Answer, Point, constraint_value, holds
 from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
 from kvplan.solver.assemble import Credit, Engine, assemble, infeasible
 from kvplan.solver.formulation import Formulation, Held, formulate
+from kvplan.solver.known import compiled
 from kvplan.solver.resize import Quota, held_figures, held_problem
 
 ENGINES = get_args(Engine)
@@ -36,8 +37,8 @@ def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = 
     EngineError : kvplan failed; never a wrong plan.
     """
     check_arguments(engine, deadline)
-    formulation = formulate(problem)
-    return plan_formulation(formulation, engine=engine, deadline=deadline)
+    formulation, nested = compiled(problem)
+    return plan_formulation(formulation, nested, engine=engine, deadline=deadline)
 
 
 def plan_formulation(
@@ -110,11 +111,10 @@ def solve_confirmed(
     Disagreement : two proven plans differ; the message prints both.
     """
     check_arguments(engine, deadline)
-    formulation = formulate(problem)
-    answer = plan_formulation(formulation, engine=engine, deadline=deadline)
+    formulation, nested = compiled(problem)
+    answer = plan_formulation(formulation, nested, engine=engine, deadline=deadline)
     if engine != "cp-sat" or answer.status != "optimal":
         return answer
-    nested = Nested(formulation.terms)
     bracket = search(nested)
     if bracket is None:
         raise Disagreement(f"cp-sat found a plan where the search found none: {answer.blocks}")

@@ -1,0 +1,79 @@
+"""Problems that were planned lately are not read again; what differs is never mixed up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kvplan.models import Problem
+from kvplan.solver import known as known_module
+from kvplan.solver import plan
+from kvplan.solver.formulation import formulate
+from kvplan.solver.known import MOST_KEPT, compiled, forget
+from support.micro import micro, one
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    forget()
+    yield
+    forget()
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """Problems that are formulated from now on."""
+    read: list[Problem] = []
+
+    def spy(problem: Problem) -> Any:
+        read.append(problem)
+        return formulate(problem)
+
+    monkeypatch.setattr(known_module, "formulate", spy)
+    return read
+
+
+def test_a_problem_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, problem = counted(monkeypatch), micro(**one(33, fit="capacity"))
+    first, second = plan(problem), plan(problem)
+    assert first == second
+    assert read == [problem]
+
+
+def test_equal_problems_are_not_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = counted(monkeypatch)
+    for _ in range(2):
+        plan(micro(**one(33)))
+    assert len(read) == 2
+
+
+def test_a_changed_copy_is_read_anew() -> None:
+    problem = micro(**one(400, fit="capacity"))
+    before = plan(problem)
+    changed = problem.model_copy(update={"tokens_per_block": 2 * problem.tokens_per_block})
+    assert plan(changed).digest != before.digest
+    assert plan(changed) == plan(Problem.model_validate(changed.model_dump(mode="json")))
+    assert plan(problem) == before
+
+
+def test_only_the_last_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = counted(monkeypatch)
+    problems = [micro(**one(33 + k)) for k in range(MOST_KEPT + 1)]
+    for problem in problems:
+        compiled(problem)
+    compiled(problems[1])  # used again, so the second is younger than the third now
+    assert len(read) == MOST_KEPT + 1
+    compiled(problems[0])
+    compiled(problems[1])
+    assert len(read) == MOST_KEPT + 2
+    compiled(problems[2])
+    assert len(read) == MOST_KEPT + 3
+
+
+def test_a_failed_reading_is_not_kept() -> None:
+    open_count = {"batches": [{"name": "b", "requests": [{"capacity": 0, "fit": "count"}]}]}
+    problem = micro(**open_count)
+    for _ in range(2):
+        with pytest.raises(Exception, match="takes no block"):
+            plan(problem)
