@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Row
@@ -10,9 +11,12 @@ from kvplan.models import Plan, Problem
 from kvplan.models.ranks import Rank
 from kvplan.solver.assemble import Engine
 from kvplan.solver.budget import auto_granule, merge_key
-from kvplan.solver.engine import plan_formulation
+from kvplan.solver.engine import device_of, plan_formulation
 from kvplan.solver.formulation import Formulation, formulate
 from kvplan.solver.resize import Quota, read_quotas
+
+if TYPE_CHECKING:
+    from kvplan.solver.device import Kernel
 
 
 class Planner:
@@ -35,7 +39,13 @@ class Planner:
         )
 
     def plan(
-        self, *, quota: Quota | None = None, engine: Engine = "auto", deadline: float | None = None
+        self,
+        *,
+        quota: Quota | None = None,
+        engine: Engine = "auto",
+        deadline: float | None = None,
+        device: Any = None,
+        kernel: Kernel = "arrays",
     ) -> Plan:
         """`kvplan.solver.plan` for the problem with other quotas.
 
@@ -43,16 +53,18 @@ class Planner:
         ----------
         quota : bytes for every rank, or by rank name (ranks left out keep theirs); None: as in the
             problem. A rank with `memory` gets a declared quota instead.
+        engine, deadline, device, kernel : as for `plan`.
 
         Raises
         ------
         Infeasible, InvalidProblem, EngineError : as `plan` does.
         """
+        on = device_of(device, kernel, engine)
         formulation, nested = self._formulation, self._nested
         if quota is not None:
             quotas = read_quotas(formulation.problem, quota)
             formulation, nested = self._for(quotas).at(quotas)
-        return plan_formulation(formulation, nested, engine=engine, deadline=deadline)
+        return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
 
     def _for(self, quotas: tuple[int, ...]) -> _Compiled:
         """The compiled shape; one for each set of "auto" granules, which follow the quotas."""
