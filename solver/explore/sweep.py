@@ -22,18 +22,33 @@ Progress = Callable[[int, int], None]
 def solve_grid(grid: Grid, progress: Progress | None = None) -> Figures:
     """The figures of every row, each that of `plan` on its problem."""
     figures = empty_figures(grid.problem_at(0), len(grid))
-    one_by_one, done = OneByOne(grid), 0
+    one_by_one, told = OneByOne(grid), Told(progress, len(grid))
     for block in blocks_of(grid):
-        for written, left in solve_block(block, figures):
-            done += written
-            if progress is not None and written:
-                progress(done, len(grid))
-            for row in left:
-                put(figures, int(row), one_by_one.entries(int(row)))
-                done += 1
-                if progress is not None:
-                    progress(done, len(grid))
+        for written, left in solve_block(block, figures, told.beyond):
+            told.add(written)
+            for row in map(int, left):
+                put(figures, row, one_by_one.entries(row))
+                told.add(1)
     return figures
+
+
+class Told:
+    """Rows that are done, told to a callback, never fewer than before."""
+
+    def __init__(self, progress: Progress | None, rows: int) -> None:
+        self._progress, self._rows = progress, rows
+        self._done, self._last = 0, 0
+
+    def add(self, rows: int) -> None:
+        """Some more rows are done."""
+        self._done += rows
+        self.beyond(0)
+
+    def beyond(self, rows: int) -> None:
+        """So many more are nearly done."""
+        if self._progress is not None and self._done + rows > self._last:
+            self._last = self._done + rows
+            self._progress(self._last, self._rows)
 
 
 class OneByOne:

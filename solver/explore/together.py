@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,21 @@ from kvplan.solver.formulation import Formulation
 from kvplan.solver.scenarios import columns_of
 from kvplan.solver.sweep import groups_of
 
+During = Callable[[int], None]
 TILE_ROWS = 1 << 16
 """Rows at a time: their columns are some ten MiB."""
 OPTIMAL, _, INFEASIBLE = range(3)  # codes of `status`
 
 
-def solve_block(block: Block, figures: Figures) -> Iterator[tuple[int, Rows]]:
+def solve_block(block: Block, figures: Figures, during: During) -> Iterator[tuple[int, Rows]]:
     """Write the rows of a block; after each tile how many are written, and which are left.
 
     Left is what the batched search refuses (weighted goals, linear constraints, figures beyond 64
     bits), and rows whose shortfall only the scalar search tells for sure.
+
+    Parameters
+    ----------
+    during : called with the rows of a tile that are solved so far.
     """
     base = block.base() if block.moving else None
     for start in range(0, len(block), TILE_ROWS):
@@ -37,22 +43,35 @@ def solve_block(block: Block, figures: Figures) -> Iterator[tuple[int, Rows]]:
             yield 0, rows
             continue
         columns = columns_of(base, block.columns(indices))
-        left = [np.zeros(0, dtype=np.int64)]
+        left, solved = [np.zeros(0, dtype=np.int64)], 0
         for group in groups_of(base, columns, len(rows)):
             formulation, terms, scenarios = group.scenarios(base, columns)
             members = rows[group.rows]
-            left.append(members[_solve(formulation, terms, scenarios, members, figures)])
+            tell = partial(_tell, during, solved, len(members))
+            is_left = _solve(formulation, terms, scenarios, members, figures, tell)
+            left.append(members[is_left])
+            solved += len(members)
         remaining = np.sort(np.concatenate(left))
         yield len(rows) - len(remaining), remaining
 
 
+def _tell(during: During, before: int, rows: int, done: int, number: int) -> None:
+    """The batched search counts plans, of which rows may share one."""
+    during(before + rows * done // number)
+
+
 def _solve(
-    formulation: Formulation, terms: Terms, scenarios: Scenarios, rows: Rows, figures: Figures
+    formulation: Formulation,
+    terms: Terms,
+    scenarios: Scenarios,
+    rows: Rows,
+    figures: Figures,
+    tell: Callable[[int, int], None],
 ) -> Any:
     """Write the rows of one group; True [row] where that is left to the scalar search."""
     try:
         batch = Batch(terms)
-        fits = batch.fit(scenarios)
+        fits = batch.fit(scenarios, tell)
     except RefusedError:
         return np.ones(len(rows), dtype=np.bool_)
     _write_plans(formulation, terms, scenarios, fits, rows, figures)
