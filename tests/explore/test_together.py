@@ -203,3 +203,56 @@ def test_needs_that_fall_along_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = assert_same(build_grid(problem, vary), monkeypatch)
     capacities: Any = found["capacity:q"]
     assert len(np.unique(capacities.values)) > 5
+
+
+def test_what_a_pool_s_limit_forbids_lacks_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = micro(100, **pool(max_blocks=7), **one(40))
+    vary = {"ranks.*.quota": range(50, 150, 5), "batches.b.requests.q.capacity": "20,28,29,80"}
+    found, count = assert_same(build_grid(problem, vary), monkeypatch)
+    shortfall: Any = found["shortfall"]
+    status: Any = found["status"]
+    assert count == 0
+    assert ((status.codes == 2) & shortfall.missing).sum() > 10
+    assert ((status.codes == 2) & ~shortfall.missing).sum() > 10
+
+
+def test_a_limited_pool_stands_behind_bytes_that_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option that lacks bytes comes nearer than one point over a pool's limit would."""
+    windows = cache(kind="window", window=9, keep="live")
+    pools = pool(max_blocks=3)
+    problem = micro(20, **windows, **pools, **one(30, fit="capacity", min_capacity=13))
+    vary = {"ranks.*.quota": range(0, 60, 2)}
+    assert_same(build_grid(problem, vary), monkeypatch)
+
+
+def test_a_request_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = micro(300, **one(40, fit="capacity"))
+    vary = {"batches.b.requests.q.count": range(30)}
+    assert assert_same(build_grid(problem, vary), monkeypatch)[1] == 30
+    given = micro(300, **one(40))
+    vary = {"batches.b.requests.q.capacity": range(30)}
+    assert assert_same(build_grid(given, vary), monkeypatch)[1] == 30
+
+
+def test_two_batches_may_use_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [{"name": "q", "capacity": 8, "count": 2}]
+    batches = [{"name": name, "requests": requests} for name in "ab"]
+    grid = build_grid(micro(500, batches=batches), {"batches.a.requests.q.count": range(1, 40)})
+    found, _ = assert_same(grid, monkeypatch)
+    status: Any = found["status"]
+    assert status.codes.tolist() == [0] * 25 + [2] * 14
+
+
+@pytest.mark.parametrize("path", ["ranks.*.quota", "batches.b.requests.q.capacity"])
+def test_a_fraction_of_a_byte_or_token_is_refused(path: str) -> None:
+    problem = micro(300, **one(40, fit="capacity"))
+    with pytest.raises(InvalidProblem, match=r"got 61\.5"):
+        explore(problem, {path: [*range(41, 61), "61.5", *range(62, 70)]})
+
+
+def test_a_fraction_of_a_unit_is_the_quota_s_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    vary = {"ranks.*.quota": "0.05KiB:0.5KiB:0.013KiB"}
+    found, count = assert_same(build_grid(micro(**one(4)), vary), monkeypatch)
+    blocks: Any = found["blocks:p"]
+    assert count == 0
+    assert blocks.values[:3].tolist() == [5, 6, 7]  # 51.2, 64.512 and 77.824 B
