@@ -217,12 +217,21 @@ def test_what_a_pool_s_limit_forbids_lacks_no_bytes(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_limited_pool_stands_behind_bytes_that_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An option that lacks bytes comes nearer than one point over a pool's limit would."""
-    windows = cache(kind="window", window=9, keep="live")
-    pools = pool(max_blocks=3)
-    problem = micro(20, **windows, **pools, **one(30, fit="capacity", min_capacity=13))
-    vary = {"ranks.*.quota": range(0, 60, 2)}
-    assert_same(build_grid(problem, vary), monkeypatch)
+    """Least demands of which one takes fewer bytes but more blocks than its pool may have."""
+    pools = [{"name": "p", "bytes": 10, "max_blocks": 5}, {"name": "q", "bytes": 50}]
+    live = {"kind": "window", "keep": "live"}
+    caches = [
+        {"name": "a", "pool": "p", "window": 5, "tokens_per_block": 5, **live},
+        {"name": "b", "pool": "q", "window": 7, "tokens_per_block": 6, **live},
+    ]
+    request = one(32, fit="capacity", min_capacity=6, count=3)
+    problem = micro(100, pools=pools, caches=caches, **request)
+    found, count = assert_same(
+        build_grid(problem, {"ranks.*.quota": range(0, 300, 10)}), monkeypatch
+    )
+    shortfall: Any = found["shortfall"]
+    assert count == 0
+    assert not shortfall.missing[:10].any()
 
 
 def test_a_request_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,8 +244,10 @@ def test_a_request_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_batches_may_use_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = [{"name": "q", "capacity": 8, "count": 2}]
-    batches = [{"name": name, "requests": requests} for name in "ab"]
+    batches = [
+        {"name": name, "requests": [{"name": "q", "capacity": capacity, "count": 2}]}
+        for name, capacity in (("a", 8), ("b", 12))
+    ]
     grid = build_grid(micro(500, batches=batches), {"batches.a.requests.q.count": range(1, 40)})
     found, _ = assert_same(grid, monkeypatch)
     status: Any = found["status"]
