@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from kvplan.kernels.nested import Nested
+from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.models import InvalidProblem, Plan
 from kvplan.models.messages import one_line, shown
@@ -17,7 +18,7 @@ from kvplan.solver.engine import plan_by_search
 from kvplan.solver.formulation import Formulation
 
 if TYPE_CHECKING:
-    from kvplan.kernels.batch import Fits
+    from kvplan.kernels.batch import Fits, Scenarios
 
 Kernel = Literal["arrays", "triton"]
 
@@ -25,7 +26,7 @@ Kernel = Literal["arrays", "triton"]
 class Device(NamedTuple):
     """Where bisect searches, and by what."""
 
-    name: Any  # "cpu", "cuda", "cuda:1", ..., or a torch.device
+    name: Any  # "cpu", "cuda", "cuda:1", ..., or a torch.device; None: NumPy, for sweeps
     kernel: Kernel = "arrays"
 
 
@@ -92,37 +93,49 @@ def solve_on(device: Device, formulation: Formulation, nested: Nested) -> Plan:
     ------
     Infeasible, EngineError : as on the host.
     """
-    from kvplan.kernels.batch import RefusedError
+    from kvplan.kernels.batch import RefusedError, Scenarios
 
-    notes: list[str] = []
+    notes: tuple[str, ...] = ()
     try:
-        fits, way = _fits(device, nested, notes)
+        fits, why = fits_on(device, nested.terms, Scenarios(1))
         point = fits.point(0)
     except (RefusedError, RuntimeError) as error:  # torch reports memory and drivers as the latter
-        notes.append(f"device: the host searched instead of {device.name}: {_first_line(error)}")
-        return plan_by_search(formulation, nested, tuple(notes))
+        note = f"device: the host searched instead of {device.name}: {first_line(error)}"
+        return plan_by_search(formulation, nested, (note,))
     if point is None:
         raise infeasible(formulation, nested)
-    credit = Credit("bisect", f"nested on {way}", notes=tuple(notes))
+    certificate = f"nested on {device.name}"
+    if why is not None:
+        notes = (f"device: arrays instead of the fused kernel: {why}",)
+    elif device.kernel == "triton":
+        certificate = f"{certificate} (triton)"
+    credit = Credit("bisect", certificate, notes=notes)
     return assemble(formulation, nested, _proven(nested, point), credit)
 
 
-def _fits(device: Device, nested: Nested, notes: list[str]) -> tuple[Fits, str]:
-    """One scenario that varies nothing, and what answered it."""
-    from kvplan.kernels.batch import RefusedError, Scenarios, fit
+def fits_on(device: Device, terms: Terms, scenarios: Scenarios) -> tuple[Fits, str | None]:
+    """Every scenario; and why arrays answered, where the fused kernel was wanted.
 
-    scenarios = Scenarios(1)
+    Raises
+    ------
+    RefusedError : what the batched search does not take.
+    """
+    from kvplan.kernels.batch import RefusedError, fit
+
+    why = None
     if device.kernel == "triton":
         try:
+            if device.name is None:
+                raise RefusedError("it runs on a device alone")
             from kvplan.kernels.triton import fit as fit_fused
 
-            return fit_fused(nested.terms, scenarios, device=device.name), f"{device.name} (triton)"
+            return fit_fused(terms, scenarios, device=device.name), None
         except (RefusedError, ImportError, RuntimeError) as error:
-            notes.append(f"device: arrays instead of the fused kernel: {_first_line(error)}")
-    return fit(nested.terms, scenarios, device=device.name), str(device.name)
+            why = first_line(error)
+    return fit(terms, scenarios, device=device.name), why
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """What torch says first; traces and advice follow on lines of their own."""
     return one_line(str(error).strip().partition("\n")[0])
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from kvplan.kernels.batch import Fits, RefusedError, Scenarios
-from kvplan.kernels.batch import fit as fit_arrays
 from kvplan.kernels.batch.scalar import from_points, terms_at
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Point
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.budget import GIB, auto_granule
+from kvplan.solver.device import Device, fits_on
 from kvplan.solver.engine import obeys, search
 from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.scenarios import columns_of, quotas_of, scenarios_of, with_requested
@@ -129,14 +129,12 @@ def _batched(
     terms: Terms, scenarios: Scenarios, device: Any, kernel: str, notes: dict[str, None]
 ) -> Fits:
     """By the fused kernel where it is wanted and takes the problem, else over arrays."""
-    if kernel == "triton":
-        try:
-            from kvplan.kernels.triton import fit as fit_triton
-
-            return fit_triton(terms, scenarios, device=device)
-        except (RefusedError, ImportError) as refusal:
-            notes[f"arrays instead of the fused kernel: {refusal}"] = None
-    return fit_arrays(terms, scenarios, device=device)
+    fits, why = fits_on(
+        Device(device, "triton" if kernel == "triton" else "arrays"), terms, scenarios
+    )
+    if why is not None:
+        notes[f"arrays instead of the fused kernel: {why}"] = None
+    return fits
 
 
 def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list[Group]:
