@@ -82,7 +82,9 @@ class Proof(Frozen):
     engine: Literal["auto", "cp-sat", "bisect"]
     status: Literal["optimal", "feasible"]
     bound: tuple[GoalValue, ...] = Field(description="every goal with value and upper bound")
-    certificate: str = Field(description="nested, cp-sat, cp-sat+nested, or search")
+    certificate: str = Field(
+        description="nested (nested on <device>), cp-sat, cp-sat+nested, or search"
+    )
     deterministic_time: float = Field(description="of CP-SAT, over all goals; 0 without it")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.nested import Nested
@@ -16,10 +16,20 @@ from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.known import compiled
 from kvplan.solver.resize import Quota, held_figures, held_problem
 
+if TYPE_CHECKING:
+    from kvplan.solver.device import Device, Kernel
+
 ENGINES = get_args(Engine)
 
 
-def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = None) -> Plan:
+def plan(
+    problem: Problem,
+    *,
+    engine: Engine = "auto",
+    deadline: float | None = None,
+    device: Any = None,
+    kernel: Kernel = "arrays",
+) -> Plan:
     """Solve a problem.
 
     Parameters
@@ -29,16 +39,30 @@ def plan(problem: Problem, *, engine: Engine = "auto", deadline: float | None = 
         point and bounds. "cp-sat": the whole integer program. "bisect": the search alone, which
         says what it proves.
     deadline : seconds for CP-SAT; the best checked plan so far is returned, status "feasible".
+    device : with engine "bisect": None is the host, "cpu" torch tensors there, "cuda", "cuda:1",
+        ... a device of torch. The plan is the same; what the device's search does not take
+        (linear constraints, weighted goals) the host's answers, and a note says why.
+    kernel : with a device: "arrays", or "triton", one fused launch where that takes the problem.
 
     Raises
     ------
     Infeasible : nothing fits; what is short, where, and by how many bytes.
-    InvalidProblem : the problem, or an argument, makes no sense.
+    InvalidProblem : the problem, or an argument, makes no sense; torch or the device is missing.
     EngineError : kvplan failed; never a wrong plan.
     """
     check_arguments(engine, deadline)
+    on = device_of(device, kernel, engine)
     formulation, nested = compiled(problem)
-    return plan_formulation(formulation, nested, engine=engine, deadline=deadline)
+    return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
+
+
+def device_of(device: Any, kernel: str, engine: str) -> Device | None:
+    """The device of a call; None: the host, for which nothing is imported."""
+    if device is None and kernel == "arrays":
+        return None
+    from kvplan.solver.device import read_device
+
+    return read_device(device, kernel, engine)
 
 
 def plan_formulation(
@@ -48,17 +72,19 @@ def plan_formulation(
     engine: Engine = "auto",
     deadline: float | None = None,
     held: Held | None = None,
+    on: Device | None = None,
 ) -> Plan:
-    """A plan that can be resized: it remembers its problem and what a resize holds.
+    """A plan that can be resized: it remembers its problem, its device and what a resize holds.
 
     Parameters
     ----------
     nested : the search, where it is compiled already.
     held : granules and floors of an earlier plan.
+    on : where bisect searches, if not on the host.
     """
     check_arguments(engine, deadline)
-    answer = solve_formulation(formulation, nested, engine=engine, deadline=deadline)
-    return resizable(answer, lambda: formulation, engine, deadline, held)
+    answer = solve_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
+    return resizable(answer, lambda: formulation, engine, deadline, held, on)
 
 
 def resizable(
@@ -67,6 +93,7 @@ def resizable(
     engine: Engine,
     deadline: float | None,
     held: Held | None = None,
+    on: Device | None = None,
 ) -> Plan:
     """The plan, which remembers how to plan again for other quotas."""
 
@@ -74,7 +101,7 @@ def resizable(
         problem = formulation().problem
         figures = held_figures(problem, plan, held)
         again = formulate(held_problem(problem, plan, quota), figures)
-        return plan_formulation(again, engine=engine, deadline=deadline, held=figures)
+        return plan_formulation(again, engine=engine, deadline=deadline, held=figures, on=on)
 
     answer._resize = resize
     return answer
@@ -86,9 +113,14 @@ def solve_formulation(
     *,
     engine: Engine = "auto",
     deadline: float | None = None,
+    on: Device | None = None,
 ) -> Plan:
     """`plan` on a formulation that is built already; arguments are not checked."""
     nested = Nested(formulation.terms) if nested is None else nested
+    if on is not None:
+        from kvplan.solver.device import solve_on
+
+        return solve_on(on, formulation, nested)
     bracket = search(nested)
     if bracket is None:
         if engine == "cp-sat":
@@ -101,18 +133,33 @@ def solve_formulation(
     return _by_cpsat(formulation, nested, bracket, engine, deadline)
 
 
+def plan_by_search(formulation: Formulation, nested: Nested, notes: tuple[str, ...]) -> Plan:
+    """What engine bisect answers on the host, with notes that say why it was asked there."""
+    bracket = search(nested)
+    if bracket is None:
+        raise infeasible(formulation, nested)
+    return _by_search(formulation, nested, bracket, "bisect", notes)
+
+
 def solve_confirmed(
-    problem: Problem, *, engine: Engine = "cp-sat", deadline: float | None = None
+    problem: Problem,
+    *,
+    engine: Engine = "cp-sat",
+    deadline: float | None = None,
+    device: Any = None,
 ) -> Plan:
     """Solve with one engine and hold the search's answer against it where both are proofs.
+
+    `device` is as for `plan`.
 
     Raises
     ------
     Disagreement : two proven plans differ; the message prints both.
     """
     check_arguments(engine, deadline)
+    on = device_of(device, "arrays", engine)
     formulation, nested = compiled(problem)
-    answer = plan_formulation(formulation, nested, engine=engine, deadline=deadline)
+    answer = plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
     if engine != "cp-sat" or answer.status != "optimal":
         return answer
     bracket = search(nested)

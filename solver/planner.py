@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Row
@@ -10,9 +11,12 @@ from kvplan.models import Plan, Problem
 from kvplan.models.ranks import Rank
 from kvplan.solver.assemble import Credit, Engine, Moved, assemble, infeasible
 from kvplan.solver.budget import auto_granule, merge_key
-from kvplan.solver.engine import check_arguments, plan_formulation, resizable
+from kvplan.solver.engine import check_arguments, device_of, plan_formulation, resizable
 from kvplan.solver.formulation import Formulation, formulate
 from kvplan.solver.resize import Quota, read_quotas
+
+if TYPE_CHECKING:
+    from kvplan.solver.device import Device, Kernel
 
 
 class Planner:
@@ -35,7 +39,13 @@ class Planner:
         )
 
     def plan(
-        self, *, quota: Quota | None = None, engine: Engine = "auto", deadline: float | None = None
+        self,
+        *,
+        quota: Quota | None = None,
+        engine: Engine = "auto",
+        deadline: float | None = None,
+        device: Any = None,
+        kernel: Kernel = "arrays",
     ) -> Plan:
         """`kvplan.solver.plan` for the problem with other quotas.
 
@@ -43,18 +53,20 @@ class Planner:
         ----------
         quota : bytes for every rank, or by rank name (ranks left out keep theirs); None: as in the
             problem. A rank with `memory` gets a declared quota instead.
+        engine, deadline, device, kernel : as for `plan`.
 
         Raises
         ------
         Infeasible, InvalidProblem, EngineError : as `plan` does.
         """
         check_arguments(engine, deadline)
+        on = device_of(device, kernel, engine)
         if quota is None:
             return plan_formulation(
-                self._formulation, self._nested, engine=engine, deadline=deadline
+                self._formulation, self._nested, engine=engine, deadline=deadline, on=on
             )
         quotas = read_quotas(self._formulation.problem, quota)
-        return self._for(quotas).plan(quotas, engine, deadline)
+        return self._for(quotas).plan(quotas, engine, deadline, on)
 
     def _for(self, quotas: tuple[int, ...]) -> _Compiled:
         """The compiled shape; one for each set of "auto" granules, which follow the quotas."""
@@ -77,12 +89,18 @@ class _Compiled:
             groups.setdefault(merge_key(row), []).append(number)
         self._groups = list(groups.values())
 
-    def plan(self, quotas: tuple[int, ...], engine: Engine, deadline: float | None) -> Plan:
+    def plan(
+        self,
+        quotas: tuple[int, ...],
+        engine: Engine,
+        deadline: float | None,
+        on: Device | None,
+    ) -> Plan:
         """A plan for other quotas; where the way is straight, no row is written for it."""
         direct = self._nested.direct
         if engine != "auto" or direct is None:
             formulation, nested = self.at(quotas)
-            return plan_formulation(formulation, nested, engine=engine, deadline=deadline)
+            return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
         rooms = [quotas[rank] - fixed for rank, fixed in self._fixed]
         answer = direct.answer(
             [

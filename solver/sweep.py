@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from kvplan.kernels.batch import Fits, RefusedError, Scenarios
-from kvplan.kernels.batch import fit as fit_arrays
 from kvplan.kernels.batch.scalar import from_points, terms_at
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Point
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.budget import GIB, auto_granule
+from kvplan.solver.device import Device, fits_on
 from kvplan.solver.engine import obeys, search
-from kvplan.solver.formulation import Held, formulate
+from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.scenarios import columns_of, quotas_of, scenarios_of, with_requested
 
 Array = Any
@@ -74,7 +74,7 @@ def fit(
     number = len(next(iter(columns.values()))) if columns else 0
     notes: dict[str, None] = {}
     parts = []
-    for group in _groups(problem, columns, number):
+    for group in groups_of(problem, columns, number):
         parts.append((group.rows, group.solve(problem, columns, device, kernel, notes)))
         if progress is not None:
             progress(sum(len(rows) for rows, _ in parts), number)
@@ -89,15 +89,10 @@ class Group:
     granules: Mapping[str, int]  # "auto", by rank
     requested: int | None  # a chunk that the problem has no candidate for
 
-    def solve(
-        self,
-        problem: Problem,
-        columns: Mapping[str, Any],
-        device: Any,
-        kernel: str,
-        notes: dict[str, None],
-    ) -> Sweep:
-        """Every scenario of the group at once, or one by one where that is refused."""
+    def scenarios(
+        self, problem: Problem, columns: Mapping[str, Any]
+    ) -> tuple[Formulation, Terms, Scenarios]:
+        """The group's formulation, and its scenarios with the terms that they vary."""
         if self.requested is not None:
             problem = with_requested(problem, self.requested)
         formulation = formulate(problem, Held(self.granules, {}))
@@ -107,7 +102,20 @@ class Group:
             else column[self.rows]
             for name, column in columns.items()
         }
-        terms, scenarios = scenarios_of(formulation, mine, len(self.rows), self.requested is None)
+        has_candidate = self.requested is None
+        terms, scenarios = scenarios_of(formulation, mine, len(self.rows), has_candidate)
+        return formulation, terms, scenarios
+
+    def solve(
+        self,
+        problem: Problem,
+        columns: Mapping[str, Any],
+        device: Any,
+        kernel: str,
+        notes: dict[str, None],
+    ) -> Sweep:
+        """Every scenario of the group at once, or one by one where that is refused."""
+        _, terms, scenarios = self.scenarios(problem, columns)
         proven = np.ones(len(self.rows), dtype=np.bool_)
         try:
             fits = _batched(terms, scenarios, device, kernel, notes)
@@ -121,17 +129,15 @@ def _batched(
     terms: Terms, scenarios: Scenarios, device: Any, kernel: str, notes: dict[str, None]
 ) -> Fits:
     """By the fused kernel where it is wanted and takes the problem, else over arrays."""
-    if kernel == "triton":
-        try:
-            from kvplan.kernels.triton import fit as fit_triton
-
-            return fit_triton(terms, scenarios, device=device)
-        except (RefusedError, ImportError) as refusal:
-            notes[f"arrays instead of the fused kernel: {refusal}"] = None
-    return fit_arrays(terms, scenarios, device=device)
+    fits, why = fits_on(
+        Device(device, "triton" if kernel == "triton" else "arrays"), terms, scenarios
+    )
+    if why is not None:
+        notes[f"arrays instead of the fused kernel: {why}"] = None
+    return fits
 
 
-def _groups(problem: Problem, columns: Mapping[str, Any], number: int) -> list[Group]:
+def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list[Group]:
     """Scenarios by the "auto" granules of all ranks and a requested chunk that is no candidate."""
     quotas = quotas_of(problem, columns, number)
     is_auto = any(buffer.granule == "auto" for pool in problem.pools for buffer in pool.layout)

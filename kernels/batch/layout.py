@@ -10,6 +10,9 @@ from kvplan.kernels.batch.arrays import Array, Arrays
 from kvplan.kernels.batch.scenarios import RefusedError
 from kvplan.kernels.terms import Buffers, ExpertTerms, Row, Terms
 
+SAFE_ROOM = 1 << 62
+"""Bytes; what `limits` allows is less, and a quota of 64 bits may be added."""
+
 
 class RowLayout(NamedTuple):
     """What one budget holds, whatever the scenario."""
@@ -58,7 +61,15 @@ class Layout:
         )
 
     def rooms(self, arrays: Arrays, quotas: Any) -> list[Array]:
-        """Room of every row, the least over its members: each [scenario], or [1] if none varies."""
+        """Room of every row, the least over its members: each [scenario], or [1] if none varies.
+
+        Raises
+        ------
+        RefusedError : a room, or the fixed consumers alone, may leave 64 bits.
+        """
+        for each in self.terms.every_row:
+            if abs(each.room - (0 if quotas is None else self.quotas[each.rank])) >= SAFE_ROOM:
+                raise RefusedError(f"bytes on rank {each.rank} leave 64-bit integers")
         rooms = []
         for row in self.rows:
             room: Any = None

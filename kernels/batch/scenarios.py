@@ -46,9 +46,15 @@ class Scenarios:
 
     def part(self, start: int, stop: int) -> Scenarios:
         """Scenarios start .. stop - 1."""
-        rows = slice(start, stop)
+        return self._at(slice(start, stop), stop - start)
+
+    def picked(self, rows: Column) -> Scenarios:
+        """Scenarios by index."""
+        return self._at(rows, len(rows))
+
+    def _at(self, rows: Any, number: int) -> Scenarios:
         return Scenarios(
-            number=stop - start,
+            number=number,
             quotas=None if self.quotas is None else self.quotas[rows, ...],
             capacities={i: column[rows] for i, column in self.capacities.items()},
             counts={i: column[rows] for i, column in self.counts.items()},

@@ -38,6 +38,25 @@ def engine_of(text: str) -> Engine:
     return text
 
 
+def device_of(text: str | None, engine: Engine) -> str | None:
+    """Read --device; torch is imported only where there is one.
+
+    Raises
+    ------
+    InvalidProblem : another engine than bisect, no torch, or no such device.
+    """
+    if text is None:
+        return None
+    if engine != "bisect":
+        from kvplan.models import InvalidProblem
+
+        raise InvalidProblem.at("--device", "--engine bisect beside it", f"--engine {engine}")
+    from kvplan.solver.device import check_device
+
+    check_device(text, "--device")
+    return text
+
+
 def deadline_of(text: str | None) -> float | None:
     """Read --deadline, in seconds.
 

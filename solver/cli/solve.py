@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kvplan.solver.cli.options import Overrides, ProblemFile, deadline_of, engine_of
+from kvplan.solver.cli.options import Overrides, ProblemFile, deadline_of, device_of, engine_of
 
 if TYPE_CHECKING:
     from kvplan.models import Infeasible, Plan, Problem
@@ -30,6 +30,14 @@ def solve(
         str | None,
         typer.Option(metavar="SECONDS", help="Answer by then with the best plan so far."),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Run bisect's search on a device of torch, such as cuda or cuda:1 (cpu: on "
+            "tensors of the host); the plan is the same.",
+        ),
+    ] = None,
     overrides: Overrides = None,
     advise: Annotated[
         bool,
@@ -42,6 +50,7 @@ def solve(
 ) -> int:
     """Solve a problem and print the plan with its budget table."""
     chosen, seconds = engine_of(engine), deadline_of(deadline)
+    place = device_of(device, chosen)
 
     from kvplan.models import Infeasible, Problem
 
@@ -51,13 +60,14 @@ def solve(
 
     answer: Plan | Infeasible
     try:
-        answer = solve_confirmed(problem, engine=chosen, deadline=seconds)
+        answer = solve_confirmed(problem, engine=chosen, deadline=seconds, device=place)
     except Infeasible as refusal:
         answer = refusal
         if advise and problem.relax:
             from kvplan.solver.explain.relax import relaxed_plan
 
-            answer = relaxed_plan(problem, engine=chosen, deadline=seconds) or refusal
+            relaxed = relaxed_plan(problem, engine=chosen, deadline=seconds, device=place)
+            answer = relaxed or refusal
     print_answer(answer, problem, as_json=as_json)
     return 1 if isinstance(answer, Infeasible) and not advise else 0
 

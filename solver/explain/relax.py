@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from kvplan.models import Plan, Problem
 from kvplan.models.variables import relaxable
@@ -30,12 +31,17 @@ class Floor:
 
 
 def relaxed_plan(
-    problem: Problem, *, engine: Engine = "cp-sat", deadline: float | None = None
+    problem: Problem,
+    *,
+    engine: Engine = "cp-sat",
+    deadline: float | None = None,
+    device: Any = None,
 ) -> Plan | None:
     """Lower as few floors as it takes, the first-named first, each as little as possible.
 
     The last one needed is lowered least: floors before it are counted as fully lowered while its
-    own is found. None where even all of them do not help (or none was named).
+    own is found. None where even all of them do not help (or none was named). Engine, deadline and
+    device are as for `solve_confirmed`.
     """
     case = Case(problem, None, ())
     floors = [_floor(problem, variable) for variable in problem.relax]
@@ -47,7 +53,8 @@ def relaxed_plan(
         return None
     values = _values(case, floors[:needed])
     overrides = [text for floor, value in values for text in floor.at(value)]
-    answer = solve_confirmed(case.changed(*overrides), engine=engine, deadline=deadline)
+    changed = case.changed(*overrides)
+    answer = solve_confirmed(changed, engine=engine, deadline=deadline, device=device)
     lines = tuple(
         f"{floor.variable}: floor {floor.now} lowered to {value}"
         for floor, value in values

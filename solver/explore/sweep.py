@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem
 from kvplan.solver.budget import merge_rows, rank_granule
 from kvplan.solver.engine import solve_formulation
+from kvplan.solver.explore.blocks import blocks_of
 from kvplan.solver.explore.figures import Figures, empty_figures, entries_of, put
 from kvplan.solver.explore.grid import Grid
+from kvplan.solver.explore.together import solve_block
 from kvplan.solver.formulation import Formulation, formulate
 
 Progress = Callable[[int, int], None]
@@ -19,11 +22,61 @@ Progress = Callable[[int, int], None]
 def solve_grid(grid: Grid, progress: Progress | None = None) -> Figures:
     """The figures of every row, each that of `plan` on its problem."""
     figures = empty_figures(grid.problem_at(0), len(grid))
-    for row, formulation in enumerate(_formulations(grid)):
-        put(figures, row, entries_of(formulation.problem, _answer(formulation)))
-        if progress is not None:
-            progress(row + 1, len(grid))
+    one_by_one, told = OneByOne(grid), Told(progress, len(grid))
+    for block in blocks_of(grid):
+        for written, left in solve_block(block, figures, told.beyond):
+            told.add(written)
+            for row in map(int, left):
+                put(figures, row, one_by_one.entries(row))
+                told.add(1)
     return figures
+
+
+class Told:
+    """Rows that are done, told to a callback, never fewer than before."""
+
+    def __init__(self, progress: Progress | None, rows: int) -> None:
+        self._progress, self._rows = progress, rows
+        self._done, self._last = 0, 0
+
+    def add(self, rows: int) -> None:
+        """Some more rows are done."""
+        self._done += rows
+        self.beyond(0)
+
+    def beyond(self, rows: int) -> None:
+        """So many more are nearly done."""
+        if self._progress is not None and self._done + rows > self._last:
+            self._last = self._done + rows
+            self._progress(self._last, self._rows)
+
+
+class OneByOne:
+    """Rows by the scalar search; where only quotas vary, one formulation is given new rooms."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._base: Formulation | None = None
+
+    def entries(self, row: int) -> dict[str, Any]:
+        """A row's entries by column.
+
+        Raises
+        ------
+        InvalidProblem : the row makes no sense; its values are named.
+        """
+        formulation = self._formulation(row)
+        return entries_of(formulation.problem, _answer(formulation))
+
+    def _formulation(self, row: int) -> Formulation:
+        problem = self.grid.problem_at(row)
+        base = self._base
+        if base is None or not self.grid.varies_only_quotas or not _alike(base.problem, problem):
+            try:
+                base = self._base = formulate(problem)
+            except InvalidProblem as error:
+                raise self.grid.refused(error.faults[0], row) from None
+        return requoted(base, problem)
 
 
 def _answer(formulation: Formulation) -> Plan | Infeasible:
@@ -33,20 +86,7 @@ def _answer(formulation: Formulation) -> Plan | Infeasible:
         return refusal
 
 
-def _formulations(grid: Grid) -> Iterator[Formulation]:
-    """The formulation of each row; where only quotas vary, one is built and given new rooms."""
-    base: Formulation | None = None
-    for row in range(len(grid)):
-        problem = grid.problem_at(row)
-        if base is None or not grid.varies_only_quotas or not _same_granules(base.problem, problem):
-            try:
-                base = formulate(problem)
-            except InvalidProblem as error:
-                raise grid.refused(error.faults[0], row) from None
-        yield requoted(base, problem)
-
-
-def _same_granules(one: Problem, other: Problem) -> bool:
+def _alike(one: Problem, other: Problem) -> bool:
     """Whether the "auto" granule of every rank is the same."""
     pairs = zip(one.ranks, other.ranks, strict=True)
     return all(rank_granule(a, {}) == rank_granule(b, {}) for a, b in pairs)

@@ -28,7 +28,7 @@ def headline(plan: Plan, title: str) -> Lines:
     """State, engine and what was proven, under the name of the problem."""
     proof = plan.proof
     if plan.status == "optimal":
-        proven = _CERTIFICATES.get(proof.certificate, f"certificate {proof.certificate}")
+        proven = _proven(proof.certificate)
     else:
         closed = sum(goal.bound == goal.value for goal in proof.bound)
         proven = f"{closed} of {len(proof.bound)} goals proven, the others within their bounds"
@@ -39,6 +39,13 @@ def headline(plan: Plan, title: str) -> Lines:
         texts = (*texts, *(f"  {text}" for text in plan.relaxed))
         return Lines(texts, "bad")
     return Lines(texts, "good" if plan.status == "optimal" else "warning")
+
+
+def _proven(certificate: str) -> str:
+    """A certificate in words, with the device that the search ran on."""
+    what, on, device = certificate.partition(" on ")
+    known = _CERTIFICATES.get(what)
+    return f"certificate {certificate}" if known is None else f"{known}{on}{device}"
 
 
 def decisions(plan: Plan, problem: Problem | None) -> Table:

@@ -170,3 +170,10 @@ def test_progress_and_the_fused_kernel_where_it_takes_the_problem() -> None:
     assert done == [(11, 11)]
     for name, column in vars(plain).items():
         assert name == "notes" or np.array_equal(getattr(fused, name), column)
+
+
+def test_the_fused_kernel_without_a_device_leaves_it_to_the_arrays() -> None:
+    problem = micro(**one(40, fit="capacity"))
+    found = fit(problem, {"quota": [0, 50, 100]}, kernel="triton")
+    assert found.notes == ("arrays instead of the fused kernel: it runs on a device alone",)
+    assert found.capacities.tolist() == fit(problem, {"quota": [0, 50, 100]}).capacities.tolist()
