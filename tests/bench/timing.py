@@ -9,12 +9,18 @@ from collections.abc import Callable, Mapping
 
 
 def interleaved(
-    jobs: Mapping[str, Callable[[], object]], rounds: int, *, warm: int = 1
+    jobs: Mapping[str, Callable[[], object]],
+    rounds: int,
+    *,
+    warm: int = 1,
+    before: Mapping[str, Callable[[], object]] | None = None,
 ) -> dict[str, float]:
-    """Median milliseconds of every job over `rounds` turns."""
+    """Median milliseconds of every job over `rounds` turns; `before` is called untimed."""
     samples: dict[str, list[float]] = {name: [] for name in jobs}
     for turn in range(rounds + warm):
         for name, job in jobs.items():
+            if before and name in before:
+                before[name]()
             gc.collect(0)
             start = time.perf_counter()
             job()

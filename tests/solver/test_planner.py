@@ -1,0 +1,68 @@
+"""Planner: other quotas answered as `plan` would, row for row, and checked."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from kvplan.kernels.direct import Direct
+from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Plan, Problem
+from kvplan.solver import Planner, plan
+from support.micro import micro, one
+from support.straight import straight_problem
+from support.terms import windows
+
+
+def outcome(call: Any) -> Any:
+    """A plan as data, or what its refusal says."""
+    try:
+        return call().model_dump(mode="json")
+    except Infeasible as refusal:
+        return str(refusal), refusal.shortfall
+
+
+def requoted(problem: Problem, quotas: dict[str, int]) -> Problem:
+    data = problem.model_dump(mode="json", exclude_unset=True)
+    ranks = [{**rank, "quota": quotas[rank["name"]]} for rank in data["ranks"]]
+    return Problem.model_validate({**data, "ranks": ranks})
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_other_quotas_give_the_plans_of_other_problems(part: int) -> None:
+    fitting = 0
+    for seed in range(100 * part, 100 * part + 100):
+        try:
+            problem = straight_problem(seed)
+            planner = Planner(problem)
+        except InvalidProblem:
+            continue
+        rng = random.Random(seed)
+        for _ in range(3):
+            quotas = {rank.name: rng.randint(0, 9000) for rank in problem.ranks}
+            mine = outcome(lambda: planner.plan(quota=quotas))  # noqa: B023
+            theirs = outcome(lambda: plan(requoted(problem, quotas)))  # noqa: B023
+            assert mine == theirs, seed
+            fitting += isinstance(mine, dict)
+    assert fitting > 50
+
+
+def test_a_plan_for_another_quota_is_written_for_that_quota() -> None:
+    problem = micro(caches=windows(9, 30), **one(400, fit="capacity"))
+    planner = Planner(problem)
+    first, second = planner.plan(quota=300), planner.plan(quota=200)
+    assert [found.ranks[0].quota for found in (first, second)] == [300, 200]
+    assert all(rank.used <= rank.quota for found in (first, second) for rank in found.ranks)
+    again = first.resize(250)
+    assert isinstance(again, Plan)
+    assert again.ranks[0].quota == 250
+
+
+def test_a_wrong_answer_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check looks at the rooms of the quota that was asked for, not at the problem's."""
+    planner = Planner(micro(**one(400, fit="capacity")))
+    real = Direct.answer
+    monkeypatch.setattr(Direct, "answer", lambda self, rooms: real(self, [r + 50 for r in rooms]))
+    with pytest.raises(CheckFailed, match="exceeds its quota"):
+        planner.plan(quota=60)
