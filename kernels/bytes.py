@@ -36,10 +36,9 @@ def most_blocks(room: int, buffers: Buffers) -> int:
     if low < 0:
         low = 0
     for _ in range(_PAGES_TRIED):
-        low = last_in_pages(low, buffers)
-        if pool_bytes(low + 1, buffers) > room:
-            return low
-        low += 1
+        low = last_in_pages(low, buffers) + 1
+        if pool_bytes(low, buffers) > room:
+            return low - 1
     while low < high:
         middle = (low + high + 1) // 2
         if pool_bytes(middle, buffers) <= room:

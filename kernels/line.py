@@ -35,21 +35,22 @@ class Line(NamedTuple):
         ----------
         rooms : bytes for the pools, by row.
         """
-        pool = self.pool
-        held: int | None = pool.most
+        _, reserved, _, held, multiple, num, den = self.pool
         for (others, buffers), room in zip(self.rows, rooms, strict=True):
-            if room < others:
+            rest = room - others
+            if rest < 0:
                 return -1
             if buffers:
-                most = most_blocks(room - others, buffers) - pool.reserved
+                most = most_blocks(rest, buffers) - reserved
                 if held is None or most < held:
                     held = most
         if held is None:
             return -1
-        held -= held % pool.multiple
+        held -= held % multiple
         if held < self.least:
             return -1
-        return max(-1, (held * pool.use_num // pool.use_den - self.flat) // self.slope)
+        rung = (held * num // den - self.flat) // self.slope
+        return rung if rung > -1 else -1
 
     def blocks(self, rung: int) -> int:
         """Usable blocks of its pool at a rung from `full_from` on."""

@@ -72,6 +72,7 @@ def assemble(
 def _decisions(formulation: Formulation, nested: Nested, point: Point) -> dict[str, Any]:
     """The decision values by field, requests apart."""
     terms, problem = formulation.terms, formulation.problem
+    has_experts = terms.experts is not None
     copies = None
     if terms.fill_batch is not None:
         copies = copies_held(terms, nested.demand, point, terms.fill_batch)
@@ -81,12 +82,14 @@ def _decisions(formulation: Formulation, nested: Nested, point: Point) -> dict[s
             for pool, usable in zip(terms.pools, point.usable, strict=True)
         },
         "prefill_chunk": terms.chunks[point.chunk] if problem.prefill is not None else None,
-        "expert_slots": point.experts if terms.experts is not None else None,
-        "expert_slots_in_prefill": point.kept if terms.experts is not None else None,
+        "expert_slots": point.experts if has_experts else None,
+        "expert_slots_in_prefill": point.kept if has_experts else None,
         "choices": {
             choice.name: choice.options[option].name
             for choice, option in zip(problem.choices, point.options, strict=True)
-        },
+        }
+        if point.options
+        else {},
         "copies": copies,
     }
 
