@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from operator import gt, le, lt
+from operator import ge, gt, le
 from typing import NamedTuple
 
-from kvplan.kernels.bytes import last_in_pages, more_blocks, pool_bytes
+from kvplan.kernels.bytes import last_in_pages, most_blocks, pool_bytes
 from kvplan.kernels.climb import block_sizes, ladder_of, rung_of
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.ladder import Ladder
@@ -21,6 +21,7 @@ from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point
 
 _MOST_KNOWN = 1024  # ends of pages that are kept
+_NEVER = 1 << 200  # bytes that no row has
 
 
 def is_direct(terms: Terms) -> bool:
@@ -56,7 +57,7 @@ class Direct:
         self.terms = terms
         self.demand = demand
         self._counts = tuple([fitted.requests for fitted in terms.fitted])
-        self._ends: dict[tuple[int, int], int] = {}
+        self._ends: dict[tuple[int, int], tuple[int, list[int]]] = {}
         if terms.fitted:
             (self._period,) = block_sizes(terms)
             self._first = -(-terms.fitted[0].least // self._period) * self._period
@@ -164,62 +165,68 @@ class Direct:
 
     def _fill(self, usable: list[int], rests: list[int]) -> None:
         """Pools raised one after the other to what fits beside the others; in place."""
-        pools, order = self.terms.pools, self.terms.fill_pools
-        for place, index in enumerate(order):
-            if all(map(lt, rests, self._least_pages)):
-                self._fill_pages(usable, order[place:])
-                return
-            blocks, reserved = usable[index], pools[index].reserved
-            held, top = blocks + reserved, pools[index].most
-            for row, rest in zip(self.terms.rows, rests, strict=True):
-                if row.pools and row.pools[index]:
-                    end = more_blocks(held, rest, row.pools[index]) - reserved
-                    if top is None or end < top:
-                        top = end
-            if top is not None and top > blocks:
-                self._raise(index, top - top % pools[index].multiple, usable, rests)
-
-    def _fill_pages(self, usable: list[int], order: Sequence[int]) -> None:
-        """The same where no row has a page left: a pool gets what its own pages hold."""
         ends = self._ends
-        for index in order:
-            blocks = usable[index]
-            end = ends.get((index, blocks))
-            if end is None:
-                end = self._end_of_pages(index, blocks)
+        for index in self.terms.fill_pools:
+            key = (index, usable[index])
+            end, costs = ends.get(key) or self._end_of_pages(*key)
             usable[index] = end
+            if all(map(ge, rests, costs)):
+                self._raise(*key, usable, rests)
 
-    @cached_property
-    def _least_pages(self) -> list[int]:
-        """The smallest granule of each row."""
-        return [
-            min([granule for buffers in row.pools for _, granule in buffers], default=1 << 200)
-            for row in self.terms.rows
-        ]
+    def _end_of_pages(self, index: int, blocks: int) -> tuple[int, list[int]]:
+        """Most usable blocks in the pages that some take; no more than another one costs, by row.
 
-    def _end_of_pages(self, index: int, blocks: int) -> int:
-        """Most usable blocks in the pages that some take already, in every row."""
+        The costs are the smallest granules, until a vain attempt has worked them out.
+        """
         pool = self.terms.pools[index]
-        ends = [
-            last_in_pages(blocks + pool.reserved, row.pools[index]) - pool.reserved
-            for row in self.terms.rows
-            if row.pools and row.pools[index]
-        ]
-        if pool.most is not None:
-            ends.append(pool.most)
-        end = min(ends, default=blocks)
+        held, end = blocks + pool.reserved, pool.most
+        lasts: list[tuple[int, int]] = []  # block and smallest granule, by row
+        for row in self.terms.rows:
+            last, granule = _NEVER, 0
+            if row.pools and row.pools[index]:
+                last = last_in_pages(held, row.pools[index]) - pool.reserved
+                granule = min([granule for _, granule in row.pools[index]])
+            if end is None or last < end:
+                end = last
+            lasts.append((last, granule))
+        assert end is not None
         end = max(blocks, end - end % pool.multiple)
+        costs = [granule if end + pool.multiple > last else 0 for last, granule in lasts]
+        self._keep(index, blocks, end, costs)
+        return end, costs
+
+    def _keep(self, index: int, blocks: int, end: int, costs: list[int]) -> None:
         if len(self._ends) > _MOST_KNOWN:
             self._ends.clear()
-        self._ends[index, blocks] = end
-        return end
+        self._ends[index, blocks] = end, costs
 
-    def _raise(self, index: int, top: int, usable: list[int], rests: list[int]) -> None:
-        held, reserved = usable[index], self.terms.pools[index].reserved
-        if top <= held:
+    def _raise(self, index: int, blocks: int, usable: list[int], rests: list[int]) -> None:
+        """Raise one pool, which has some blocks, as far as every row lets it."""
+        pool = self.terms.pools[index]
+        held, top = blocks + pool.reserved, pool.most
+        for row, rest in zip(self.terms.rows, rests, strict=True):
+            if row.pools and row.pools[index]:
+                most = most_blocks(pool_bytes(held, row.pools[index]) + rest, row.pools[index])
+                if top is None or most - pool.reserved < top:
+                    top = most - pool.reserved
+        assert top is not None
+        top -= top % pool.multiple
+        if top > usable[index]:
+            usable[index] = top
+            for number, cost in enumerate(self._costs(index, held, top)):
+                rests[number] -= cost
             return
-        usable[index] = top
-        for number, row in enumerate(self.terms.rows):
-            if row.pools:
-                rests[number] -= pool_bytes(top + reserved, row.pools[index])
-                rests[number] += pool_bytes(held + reserved, row.pools[index])
+        costs = self._costs(index, held, usable[index] + pool.multiple)
+        if pool.most is not None and usable[index] + pool.multiple > pool.most:
+            costs[0] = _NEVER
+        self._keep(index, blocks, usable[index], costs)
+
+    def _costs(self, index: int, held: int, usable: int) -> list[int]:
+        """Bytes by row that a pool's blocks add to those that it holds."""
+        more = usable + self.terms.pools[index].reserved
+        return [
+            pool_bytes(more, row.pools[index]) - pool_bytes(held, row.pools[index])
+            if row.pools
+            else 0
+            for row in self.terms.rows
+        ]

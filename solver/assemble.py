@@ -38,6 +38,7 @@ class Moved(NamedTuple):
     """Other quotas than a formulation has."""
 
     rooms: Sequence[int]  # bytes of each of its `every_row`
+    holds: Callable[[Point, Sequence[int]], bool]  # whether a point breaks no rule there
     formulation: Callable[[], Formulation]  # the one that has them
 
 
@@ -53,7 +54,10 @@ def assemble(
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
     terms, point = formulation.terms, answer.point
-    check_point(terms, nested.demand, point, None if moved is None else moved.rooms)
+    if moved is None:
+        check_point(terms, nested.demand, point)
+    elif not moved.holds(point, moved.rooms):
+        check_point(terms, nested.demand, point, moved.rooms)
     decisions = _decisions(formulation, nested, point)
     values = {
         "status": "optimal" if answer.exact else "feasible",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kvplan.kernels.nested import Nested
@@ -14,6 +15,7 @@ from kvplan.solver.budget import auto_granule, merge_key
 from kvplan.solver.engine import check_arguments, device_of, plan_formulation, resizable
 from kvplan.solver.formulation import Formulation, formulate
 from kvplan.solver.resize import Quota, read_quotas
+from kvplan.solver.unrolled import Holds, unrolled_check
 
 if TYPE_CHECKING:
     from kvplan.solver.device import Device, Kernel
@@ -115,9 +117,13 @@ class _Compiled:
         if answer is None:
             raise infeasible(*self.at(quotas))
         credit = Credit(engine, "nested")
-        moved_to = Moved(rooms, moved)
+        moved_to = Moved(rooms, self._holds, moved)
         found = assemble(self._formulation, self._nested, answer, credit, moved_to)
         return resizable(found, moved, engine, deadline)
+
+    @cached_property
+    def _holds(self) -> Holds:
+        return unrolled_check(self._formulation.terms, self._nested.demand)
 
     def at(self, quotas: tuple[int, ...]) -> tuple[Formulation, Nested]:
         """The formulation and its search for other quotas; needs stay computed."""
