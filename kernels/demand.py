@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kvplan.kernels.many import Columns, blocks_of, columns_of, simple_blocks_of
 from kvplan.kernels.need import (
     batch_flight_blocks,
-    is_simple,
     placeholder_blocks,
     request_blocks,
     simple_blocks,
@@ -43,8 +42,16 @@ class Demand:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.uses_chunk = PREFILL in [rule.flight for rule in terms.caches]
-        self.couplings = tuple(self._couplings(batch) for batch in terms.batches)
+        self.uses_chunk = self._per_batch = False
+        self._all_simple = True
+        for rule in terms.caches:
+            if rule.flight == PREFILL:
+                self.uses_chunk = True
+            if rule.flight_per_batch:
+                self._per_batch = True
+            if rule.kind > LIVE or rule.scratch is not None:
+                self._all_simple = False
+        self.couplings = tuple([self._couplings(batch) for batch in terms.batches])
         self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
         self._own: dict[tuple[int, int, int], tuple[int, ...]] = {}
         self._columns: dict[str, Columns | None] = {}  # by batch
@@ -52,8 +59,7 @@ class Demand:
         self._given: dict[int, list[int]] = {}
         self._use = [(pool.use_num, pool.use_den) for pool in terms.pools]
         self.fitted_batches = [b for b, batch in enumerate(terms.batches) if batch.fitted]
-        self._all_simple = all(map(is_simple, terms.caches))
-        self.has_multiples = any(pool.multiple > 1 for pool in terms.pools)
+        self.has_multiples = max([pool.multiple for pool in terms.pools], default=1) > 1
 
     def flight(self, rule: CacheRule, chunk: int) -> int:
         """Tokens in flight of a cache."""
@@ -128,6 +134,8 @@ class Demand:
         raw = list(self.fixed(batch, chunk))
         for index in self.terms.batches[batch].fitted:
             times = count[index]
+            if not times:
+                continue
             for pool, blocks in enumerate(self.own(index, capacity[index], chunk)):
                 if blocks:
                     raw[pool] += times * blocks
@@ -188,9 +196,10 @@ class Demand:
 
     def _couplings(self, batch: BatchTerms) -> tuple[Coupling, ...]:
         """Live caches with a prefix in a batch where some capacity is fitted."""
+        if not batch.fitted or not batch.prefix_tokens:
+            return ()
         requests = [self.terms.fitted[index] for index in batch.fitted]
-        fits = any(request.requests and not request.is_count for request in requests)
-        if not fits or not batch.prefix_tokens:
+        if not any(request.requests and not request.is_count for request in requests):
             return ()
         return tuple(
             Coupling(rule, batch.prefix_tokens // rule.block_tokens, self._fixed_end(batch, rule))
@@ -209,22 +218,24 @@ class Demand:
 
     def _compute_fixed(self, terms: BatchTerms, batch: int, chunk: int) -> tuple[int, ...]:
         raw = [0] * len(self.terms.pools)
-        fitted = [self.terms.fitted[index] for index in terms.fitted]
-        attends = any(request.capacity for request in terms.fixed) or any(
-            request.capacity if request.is_count else request.requests for request in fitted
-        )
-        coupled = {coupling.rule for coupling in self.couplings[batch]}
         if terms.fixed:
             given = self.given_blocks(terms, chunk)
             for rule, blocks in zip(self.terms.caches, given, strict=True):
                 raw[rule.pool] += blocks
-        if attends:
+        if (self._per_batch or terms.prefix_tokens) and self._attends(terms):
+            coupled = {coupling.rule for coupling in self.couplings[batch]}
             for rule in self.terms.caches:
-                if rule.flight_per_batch:
-                    raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
-                if terms.prefix_tokens and rule not in coupled:
+                raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
+                if rule not in coupled:
                     raw[rule.pool] += self._fixed_prefix(rule, terms)
         return tuple(raw)
+
+    def _attends(self, terms: BatchTerms) -> bool:
+        """Whether some request of a batch bears attention."""
+        fitted = [self.terms.fitted[index] for index in terms.fitted]
+        return any(request.capacity for request in terms.fixed) or any(
+            request.capacity if request.is_count else request.requests for request in fitted
+        )
 
     def _fixed_prefix(self, rule: CacheRule, terms: BatchTerms) -> int:
         """Shared prefix blocks of a cache when no fitted capacity decides what is stale."""
@@ -242,8 +253,12 @@ class Demand:
         rows: Sequence[FixedRequests] = terms.fixed
         if len(rows) < VECTORISE_FROM:
             if self._all_simple and not prefix:
-                rows = [row for row in rows if row[0]]
-                return [sum([n * simple_blocks(rule, c, h) for c, h, n in rows]) for rule in rules]
+                found = [0] * len(rules)
+                for capacity, history, count in rows:
+                    if capacity:
+                        for index, rule in enumerate(rules):
+                            found[index] += count * simple_blocks(rule, capacity, history)
+                return found
             return [
                 sum([n * self._one(rule, c, h, chunk, prefix) for c, h, n in rows])
                 for rule in rules

@@ -107,31 +107,31 @@ def line_of(
     """
     terms = demand.terms
     capacities, counts = values
-    request, first = terms.fitted[index], capacities[index]
+    request, first, times = terms.fitted[index], capacities[index], counts[index]
     others = (*counts[:index], 0, *counts[index + 1 :])
     raws = demand.raw(request.batch, chunk, capacities, others)
     mine, slope, full_from = -1, 0, 0
     windows = [0] * len(raws)
     for rule in terms.caches:
-        times = rule.groups * counts[index]
-        if rule.kind == FULL:
+        pool, kind, t = rule.pool, rule.kind, rule.block_tokens
+        each = times * rule.groups
+        if kind == FULL:
             if not times:
                 continue
-            if mine not in (-1, rule.pool):
+            if mine not in (-1, pool):
                 return None
-            mine = rule.pool
-            slope += times * (period // rule.block_tokens)
-            blocks = -(-first // rule.block_tokens)
-        elif rule.kind == STATE:
+            mine = pool
+            slope += each * (period // t)
+            blocks = -(-first // t)
+        elif kind == STATE:
             blocks = rule.state_blocks
         else:
-            t = rule.block_tokens
             blocks = full_blocks(rule, first, request.flight, demand.flight(rule, chunk))
             rungs = -((-(-first // t) - blocks) // (period // t))
             if rungs > full_from:
                 full_from = rungs
-            windows[rule.pool] += times * blocks
-        raws[rule.pool] += times * (blocks + rule.extra_blocks)
+            windows[pool] += each * blocks
+        raws[pool] += each * (blocks + rule.extra_blocks)
     if mine < 0:
         return None
     usable = _usable(terms.pools, raws, least, mine)
