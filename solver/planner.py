@@ -90,6 +90,15 @@ class _Compiled:
         for number, row in enumerate(rows):
             groups.setdefault(merge_key(row), []).append(number)
         self._groups = list(groups.values())
+        self._tightest = [self._tightest_of(group) for group in self._groups]
+
+    def _tightest_of(self, group: list[int]) -> list[tuple[int, int]]:
+        """(rank, fixed bytes) of each rank's tightest row among some with equal left sides."""
+        most: dict[int, int] = {}
+        for number in group:
+            rank, fixed = self._fixed[number]
+            most[rank] = max(fixed, most.get(rank, fixed))
+        return list(most.items())
 
     def plan(
         self,
@@ -105,10 +114,7 @@ class _Compiled:
             return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
         rooms = [quotas[rank] - fixed for rank, fixed in self._fixed]
         answer = direct.answer(
-            [
-                rooms[group[0]] if len(group) == 1 else min([rooms[i] for i in group])
-                for group in self._groups
-            ]
+            [min([quotas[rank] - fixed for rank, fixed in tightest]) for tightest in self._tightest]
         )
 
         def moved() -> Formulation:
