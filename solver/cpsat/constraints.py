@@ -68,7 +68,7 @@ def row_bytes(model: Model, terms: Terms, variables: Variables, row: Row) -> Lin
         arena = paged_bytes(model, total([(row.layers, one_layer)]), terms.experts.granule)
         forms.append((1, arena))
     if row.staging:
-        forms.append((1, model.table(variables.chunk, row.staging[: len(variables.chunk)])))
+        forms.append((1, variables.chunk.table(model, row.staging)))
     for literals, options in zip(variables.options, row.options, strict=True):
         forms.append((1, model.table(literals, options)))
     return total(forms)
@@ -108,7 +108,7 @@ def form_of(
     if kind == "count":
         return variables.counts[index]
     if kind == "prefill":
-        return model.table(variables.chunk, terms.chunks[: len(variables.chunk)])
+        return variables.chunk.table(model, terms.chunks)
     if kind == "experts":
         return variables.experts
     if kind == "choice":

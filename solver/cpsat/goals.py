@@ -45,8 +45,8 @@ def _term_form(
 ) -> Linear:
     kind, index = term.variable
     if kind == "prefill":
-        tokens = terms.chunks[: len(variables.chunk)]
-        return model.table(variables.chunk, [int(scale * term_value(term, c)) for c in tokens])
+        tokens = terms.chunks[: variables.chunk.number]
+        return variables.chunk.table(model, [int(scale * term_value(term, c)) for c in tokens])
     if kind == "choice":
         literals = variables.options[index]
         values = [int(scale * term_value(term, -o)) for o in range(len(literals))]

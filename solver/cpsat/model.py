@@ -6,7 +6,7 @@ constant, auxiliary variables get a full hint, and no row can overflow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import gcd
 from typing import NamedTuple
 
@@ -125,6 +125,12 @@ class Model:
         """The form for CP-SAT."""
         variables = [self.variables[v] for v, _ in form.terms]
         return _Expr.weighted_sum(variables, [c for _, c in form.terms]) + form.constant
+
+    def shared(self, key: tuple[object, ...], build: Callable[[], Linear]) -> Linear:
+        """A form that is built once for a key."""
+        if key not in self._shared:
+            self._shared[key] = build()
+        return self._shared[key]
 
     # --- rows ----------------------------------------------------------------------------------
 

@@ -19,9 +19,9 @@ class Needs:
         self.demand = demand
         self.terms = demand.terms
         self.variables = variables
-        tokens = self.terms.chunks[: len(variables.chunk)]
+        tokens = self.terms.chunks[: variables.chunk.number]
         flights = [chunk * self.terms.batches_in_flight for chunk in tokens]
-        self.prefill_flight = model.tabled(variables.chunk, flights)
+        self.prefill_flight = variables.chunk.tabled(model, flights)
 
     def raw(self, batch: int) -> list[Linear]:
         """Raw blocks of a batch by pool: given requests, fitted ones, shared prefix."""
@@ -38,13 +38,13 @@ class Needs:
         return [total(parts) for parts in forms]
 
     def _chunks(self) -> range:
-        return range(len(self.variables.chunk) if self.demand.uses_chunk else 1)
+        return range(self.variables.chunk.number if self.demand.uses_chunk else 1)
 
     def _by_chunk(self, values: list[int]) -> Linear:
         """A figure that the chunk may decide."""
         if len(set(values)) == 1:
             return constant(values[0])
-        return self.model.table(self.variables.chunk, values)
+        return self.variables.chunk.table(self.model, values)
 
     def _counted(self, index: int) -> list[Linear]:
         """count x need of one, by pool; the need may depend on the chunk."""
@@ -55,16 +55,11 @@ class Needs:
         ]
 
     def _times(self, index: int, needs: list[int]) -> Linear:
-        """count x need; for a need that the chunk decides, one case for each chunk."""
+        """count x need, which the chunk may decide."""
         count = self.variables.counts[index]
         if len(set(needs)) == 1:
             return total([(needs[0], count)])
-        model = self.model
-        hint = model.value(count) * model.value(self._by_chunk(needs))
-        product = model.integer(min(needs) * model.low(count), max(needs) * model.high(count), hint)
-        for need, literal in zip(needs, self.variables.chunk, strict=True):
-            model.bound(total([(1, product), (-need, count)]), 0, 0, when=literal)
-        return product
+        return self.variables.chunk.times(self.model, needs, count)
 
     def _sized(self, index: int) -> list[Linear]:
         """Need of a fitted capacity by pool, times its fixed count."""

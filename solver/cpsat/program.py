@@ -46,7 +46,7 @@ class Program(NamedTuple):
         return Point(
             capacities=tuple(map(value, variables.capacities)),
             counts=tuple(map(value, variables.counts)),
-            chunk=_chosen(self.model, variables.chunk),
+            chunk=variables.chunk.chosen(value),
             options=tuple(_chosen(self.model, literals) for literals in variables.options),
             experts=value(variables.experts),
             kept=value(variables.kept),

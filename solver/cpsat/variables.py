@@ -8,6 +8,7 @@ from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Point
 from kvplan.solver.cpsat.box import Box
+from kvplan.solver.cpsat.chunks import Chunks, create_chunks
 from kvplan.solver.cpsat.model import Linear, Model, constant, total
 
 
@@ -16,7 +17,7 @@ class Variables(NamedTuple):
 
     capacities: tuple[Linear, ...]  # tokens by fitted request
     counts: tuple[Linear, ...]
-    chunk: list[Linear]  # literals by chunk index
+    chunk: Chunks
     options: tuple[list[Linear], ...]  # literals by choice and option
     experts: Linear
     kept: Linear  # slots that stay during prefill
@@ -35,7 +36,7 @@ def create_variables(model: Model, terms: Terms, box: Box, point: Point) -> Vari
     return Variables(
         capacities=tuple(capacity),
         counts=tuple(count),
-        chunk=model.one_of(box.chunks, point.chunk),
+        chunk=create_chunks(model, box.chunks, point.chunk),
         options=tuple(
             model.one_of(options, point.options[index])
             for index, options in enumerate(terms.choices)

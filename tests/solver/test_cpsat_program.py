@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ from kvplan.kernels.demand import Demand
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Point, copies_held
 from kvplan.solver.check import broken_rules
+from kvplan.solver.cpsat import chunks as chunks_module
 from kvplan.solver.cpsat.box import Box, open_box
 from kvplan.solver.cpsat.constraints import add_copies
 from kvplan.solver.cpsat.engine import least_point
@@ -178,6 +180,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+WITH_CHUNKS = [name for name, data in {**NEEDS, **SETTINGS}.items() if "prefill" in data]
+
+
+@pytest.mark.parametrize("name", WITH_CHUNKS)
+def test_the_same_where_an_index_stands_for_the_chunks(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks_module, "MOST_LITERALS", 1)
+    test_solutions_of_the_program_are_the_points_that_break_no_rule(name)
+    if name in NEEDS:
+        test_needs_in_the_model_are_the_needs_in_integers(name)
+
+
 @pytest.mark.parametrize("name", [*NEEDS, *SETTINGS])
 def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -> None:
     terms = terms_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
@@ -199,7 +214,7 @@ def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
     raws = [needs.raw(batch) for batch in range(len(terms.batches))]
     seen = set()
     for values in solutions(model):
-        chunk = next(k for k, literal in enumerate(variables.chunk) if at(literal, values))
+        chunk = variables.chunk.chosen(partial(at, values=values))
         capacities = tuple(at(form, values) for form in variables.capacities)
         counts = tuple(at(form, values) for form in variables.counts)
         for batch, forms in enumerate(raws):
