@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvplan.solver.cpsat.model import Linear, Model, constant, total
 
-MOST_LITERALS = 256
+MOST_LITERALS = 16
 
 
 class Stretch(NamedTuple):
