@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
 
+Job = Callable[[], object]
+
 
 def interleaved(
-    jobs: Mapping[str, Callable[[], object]],
+    jobs: Mapping[str, Job],
     rounds: int,
     *,
     warm: int = 1,
-    before: Mapping[str, Callable[[], object]] | None = None,
+    before: Mapping[str, Job] | None = None,
+    least_ms: float = 0,
 ) -> dict[str, float]:
-    """Median milliseconds of every job over `rounds` turns; `before` is called untimed."""
+    """Median milliseconds of every job over `rounds` turns.
+
+    Parameters
+    ----------
+    before : called untimed before each turn of a job.
+    least_ms : a turn repeats its job until it has taken about this long, and counts the mean.
+    """
     samples: dict[str, list[float]] = {name: [] for name in jobs}
+    times = dict.fromkeys(jobs, 1)
     for turn in range(rounds + warm):
         for name, job in jobs.items():
             if before and name in before:
                 before[name]()
-            gc.collect(0)
-            start = time.perf_counter()
-            job()
-            elapsed = (time.perf_counter() - start) * 1e3
+            elapsed = _turn(job, times[name])
             if turn >= warm:
                 samples[name].append(elapsed)
-    return {name: statistics.median(times) for name, times in samples.items()}
+            elif least_ms:
+                times[name] = max(1, math.ceil(least_ms / elapsed))
+    return {name: statistics.median(found) for name, found in samples.items()}
+
+
+def _turn(job: Job, times: int) -> float:
+    """Mean milliseconds of a job called some times in a row."""
+    gc.collect(0)
+    start = time.perf_counter()
+    for _ in range(times):
+        job()
+    return (time.perf_counter() - start) * 1e3 / times
 
 
 def spread(values: list[float]) -> dict[str, float]:
