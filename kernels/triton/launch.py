@@ -53,13 +53,9 @@ class Launch:
         for column in columns:
             places.append(at)
             at += column.shape[0]
-        builder = SpecBuilder(self.batch, places, self._rounds(columns, most_copies))
-        spec = builder.build()
-        goals = tuple(
-            goal._replace(extra=most_copies) if goal.kind == "copies" else goal
-            for goal in spec.goals
-        )
-        return spec._replace(goals=goals), builder.tables
+        rounds = self._rounds(columns, most_copies)
+        builder = SpecBuilder(self.batch, places, rounds, most_copies)
+        return builder.build(), builder.tables
 
     def columns(self, scenarios: Scenarios, rooms: Sequence[Array]) -> list[Array]:
         """Rooms, low, high and other figures of fitted requests, chunk and slots at most."""

@@ -150,7 +150,7 @@ def raise_other(
         end = zero + slots_most
     else:
         start = zero + copies[GOAL[1]]
-        end = zero + GOAL[6]
+        end = zero + tl.load(tables + GOAL[6])
     end = tl.maximum(end, start)
     for _ in range(tl.load(tables + GOAL[5])):
         middle = (start + end + 1) >> 1

@@ -28,7 +28,7 @@ class Goal(NamedTuple):
     corners: int  # lanes over low points, a power of two
     strides: tuple[int, ...]  # of every fitted request among the corners; 0: not free
     rounds: int  # offset of the number of bisections
-    extra: int  # offset of the options by world, or most copies
+    extra: int  # offset of the options by world, or of the most copies
 
 
 class Spec(NamedTuple):
@@ -62,12 +62,17 @@ class SpecBuilder:
     Parameters
     ----------
     columns : input columns; their places and the rounds of every goal come first in the tables.
+    most_copies : no batch has more copies in any scenario. Like all that follows from quotas it is
+        a figure of the tables: a constant would compile the kernel anew for each quota.
     """
 
-    def __init__(self, batch: Batch, columns: Sequence[int], rounds: Sequence[int]) -> None:
+    def __init__(
+        self, batch: Batch, columns: Sequence[int], rounds: Sequence[int], most_copies: int
+    ) -> None:
         self.batch, self.terms, self.demand = batch, batch.terms, batch.demand
         self.tables: list[int] = [*columns]
         self.rounds = self._add(rounds)
+        self.most_copies = self._add([most_copies])
         self.chunk_range = range(len(self.terms.chunks))
 
     def build(self) -> Spec:
@@ -228,7 +233,7 @@ class SpecBuilder:
                 by_world = [world[position] for world in self.batch.layout.worlds]
                 extra = self._add(by_world + [0] * (power_of_two(len(by_world)) - len(by_world)))
             elif kind == "copies":
-                position, extra = copied.index(position), UNBOUNDED
+                position, extra = copied.index(position), self.most_copies
             goals.append(self._goal(kind, position, free, self.rounds + number, extra))
             if kind == "capacity":
                 free[position] = False

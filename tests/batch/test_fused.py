@@ -107,3 +107,17 @@ def test_what_the_kernel_leaves_to_the_arrays_is_named() -> None:
     small = terms_of(micro(**one(20)))
     with pytest.raises(RefusedError, match="utilizations"):
         by_triton(small, Scenarios(1, use=([[1]], [[1]])))
+
+
+def test_other_quotas_are_no_other_kernel() -> None:
+    """What follows from the quotas is read from tables: the kernel is compiled once for a shape."""
+    from kvplan.kernels.triton.launch import Launch
+
+    specs = set()
+    for quota in (300, 3000, 7001):
+        requests = one(33, count=2) | {"fill": {"batch": "b"}}
+        launch = Launch(terms_of(micro(quota, caches=windows(9, 30), **requests)), "cpu")
+        rooms = launch.batch.layout.rooms(launch.arrays, None)
+        spec, _ = launch.spec(launch.columns(Scenarios(1), rooms), quota)
+        specs.add(spec)
+    assert len(specs) == 1
