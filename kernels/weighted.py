@@ -1,0 +1,255 @@
+"""Weighted goals over several wide variables: every optimal world, exactly.
+
+What fits is closed downwards, so a sum of terms that never fall is best on the frontier: the
+points where no variable can grow alone. With two variables the frontier is walked from one end,
+and every stretch that cannot reach the best sum is leapt over: at x the next point needs
+f(x - 1) + g(y) >= best. A further variable is cut into ranges; over (z, z'] the others add no
+more than beside z. Where variables trade at very different rates a few steps are enough; where
+they do not, the search gives up at a limit.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from kvplan.kernels.capacity import bisect_largest
+from kvplan.kernels.nested import Nested
+from kvplan.kernels.terms import GoalTerm, GoalTerms
+from kvplan.kernels.values import rises, term_value
+from kvplan.kernels.worlds import World
+
+MOST_STEPS = 160
+"""Largest values looked up before the search gives up; 0 leaves every such goal unproven."""
+MOST_WORLDS = 64
+
+
+class GaveUpError(Exception):
+    """The limit was reached."""
+
+
+def optimal_worlds(
+    nested: Nested, worlds: list[World], goal: GoalTerms
+) -> tuple[list[World], Fraction] | None:
+    """The least worlds that between them hold every optimum of a goal, and its value.
+
+    None where a wide variable's worth may fall, or the limit was reached.
+    """
+    listed = [term for term in goal.terms if _is_listed(term)]
+    wide = [term for term in goal.terms if term.weight and not _is_listed(term)]
+    if not all(map(rises, wide)):
+        return None
+    search = Frontier(nested)
+    try:
+        for world in worlds:
+            for chosen, base in _listed(nested, world, listed):
+                search.explore(chosen, base, wide)
+    except GaveUpError:
+        return None
+    if search.best is None or len(search.winners) > MOST_WORLDS:
+        return None
+    return _least(search.winners), search.best
+
+
+def _is_listed(term: GoalTerm) -> bool:
+    """Choices, and a chunk whose worth may fall: every value is a world of its own."""
+    kind = term.variable.kind
+    return kind == "choice" or (kind == "prefill" and not rises(term))
+
+
+def _listed(
+    nested: Nested, world: World, listed: list[GoalTerm]
+) -> list[tuple[World, Fraction]]:
+    """Every world that fixes the listed variables, and what they are worth there."""
+    base = Fraction(0)
+    chunk: GoalTerm | None = None
+    for term in listed:
+        if term.variable.kind == "choice":
+            base += term_value(term, -world.options[term.variable.position])
+        else:
+            chunk = term
+    if chunk is None:
+        return [(world, base)]
+    return [
+        (
+            world._replace(chunk=index, chunk_most=index),
+            base + term_value(chunk, nested.terms.chunks[index]),
+        )
+        for index in range(world.chunk, world.chunk_most + 1)
+    ]
+
+
+def _least(worlds: list[World]) -> list[World]:
+    """Without the worlds that lie within another."""
+    unique = list(dict.fromkeys(worlds))
+    return [
+        world
+        for world in unique
+        if not any(other != world and _holds(other, world) for other in unique)
+    ]
+
+
+def _holds(outer: World, inner: World) -> bool:
+    """Whether the bounds of one world allow everything that the other's do."""
+    same = outer.options == inner.options and outer.high == inner.high
+    if not same or outer.chunk_most != inner.chunk_most:
+        return False
+    pairs = zip(_lows(outer), _lows(inner), strict=True)
+    return all(a <= b for a, b in pairs)
+
+
+def _lows(world: World) -> tuple[int, ...]:
+    return (*world.low, world.chunk, world.experts, *world.blocks, *world.copies)
+
+
+class Frontier:
+    """The best sum found so far, and the worlds that reach it."""
+
+    def __init__(self, nested: Nested) -> None:
+        self.nested = nested
+        self.best: Fraction | None = None
+        self.winners: list[World] = []
+        self._steps = MOST_STEPS
+
+    def explore(self, world: World, base: Fraction, terms: list[GoalTerm]) -> None:
+        """Record every optimum of a world whose listed variables are worth `base`."""
+        if not terms:
+            self._spend()
+            if self.nested.possible(world):
+                self._record(world, base)
+            return
+        tops = [self._largest(world, term) for term in terms]
+        reached = [(term, top) for term, top in zip(terms, tops, strict=True) if top is not None]
+        if len(reached) < len(terms):
+            return
+        bound = base + sum(term_value(term, top) for term, top in reached)
+        if self.best is None or bound >= self.best:
+            reached.sort(key=lambda entry: self._width(world, *entry))
+            need = None if self.best is None else self.best - base
+            self._most(world, base, [term for term, _ in reached], need)
+
+    def _most(
+        self, world: World, base: Fraction, terms: list[GoalTerm], need: Fraction | None
+    ) -> Fraction | None:
+        """The most that the terms add in a world, if that is at least `need`; else None."""
+        if len(terms) == 1:
+            top = self._largest(world, terms[0])
+            if top is None:
+                return None
+            added = self._take(world, base, [(terms[0], top)])
+            return added if need is None or added >= need else None
+        if len(terms) == 2:
+            return self._walk(world, base, terms[0], terms[1], need)
+        return self._cut(world, base, terms, need)
+
+    def _walk(
+        self, world: World, base: Fraction, x: GoalTerm, y: GoalTerm, need: Fraction | None
+    ) -> Fraction | None:
+        """The frontier of two variables, from the largest x to the largest y."""
+        y_most = self._largest(world, y)
+        if y_most is None:
+            return None
+        x_last = self._beside(world, x, y, y_most)
+        at_x = self._beside(world, x, None, 0)
+        found = self._take(world, base, [(x, x_last), (y, y_most)])
+        while at_x > x_last:
+            at_y = self._beside(world, y, x, at_x)
+            found = max(found, self._take(world, base, [(x, at_x), (y, at_y)]))
+            target = found if need is None else max(found, need)
+            further = self._least_worth(y, target - term_value(x, at_x - 1), at_y + 1, y_most)
+            if further is None:
+                break
+            at_x = x_last if further == y_most else self._beside(world, x, y, further)
+        return found if need is None or found >= need else None
+
+    def _cut(
+        self, world: World, base: Fraction, terms: list[GoalTerm], need: Fraction | None
+    ) -> Fraction | None:
+        """The first variable by ranges (low, high], each with the most the others could add."""
+        z, rest = terms[0], terms[1:]
+        high = self._largest(world, z)
+        if high is None:
+            return None
+        low, _ = self.nested.range_of(world, z.variable)
+        found: Fraction | None = None
+        ranges: list[tuple[int, int, Fraction | None]] = [(low, high, None)]
+        ends = [high, low]
+        while ranges:
+            low, high, others = ranges.pop()
+            target = max((v for v in (found, need) if v is not None), default=None)
+            if others is not None and target is not None:
+                start = self._least_worth(z, target - others, low, high)
+                if start is None:
+                    continue
+                low = start
+            if low > high:
+                continue
+            asked = min(max(ends.pop(0) if ends else (low + high) // 2, low), high)
+            chosen = self.nested.at_least(world, z.variable, asked)
+            middle, _ = self.nested.range_of(chosen, z.variable)
+            if middle > high:  # no legal value from there on
+                ranges.append((low, asked - 1, others))
+                continue
+            worth = term_value(z, middle)
+            wanted = None if target is None else target - term_value(z, high)
+            added = self._most(chosen, base + worth, rest, wanted)
+            if added is not None:
+                found = worth + added if found is None else max(found, worth + added)
+                ranges.append((middle + 1, high, added))
+            ranges.append((low, asked - 1, others))
+        return found if need is None or (found is not None and found >= need) else None
+
+    # --- one value ------------------------------------------------------------------------------
+
+    def _spend(self) -> None:
+        self._steps -= 1
+        if self._steps < 0:
+            raise GaveUpError
+
+    def _largest(self, world: World, term: GoalTerm) -> int | None:
+        self._spend()
+        return self.nested.largest(world, term.variable)
+
+    def _beside(self, world: World, term: GoalTerm, other: GoalTerm | None, value: int) -> int:
+        """The largest value of a variable beside another's, which it is known to have."""
+        if other is not None:
+            world = self.nested.at_least(world, other.variable, value)
+        top = self._largest(world, term)
+        if top is None:  # only under constraints whose mending is a guess
+            raise GaveUpError
+        return top
+
+    def _width(self, world: World, term: GoalTerm, top: int) -> tuple[bool, int]:
+        """Few values first; blocks and slots, which are cheap to look up, last."""
+        low, _ = self.nested.range_of(world, term.variable)
+        if term.variable.kind == "prefill":
+            return False, world.chunk_most - world.chunk
+        return term.variable.kind in ("blocks", "experts"), top - low
+
+    @staticmethod
+    def _least_worth(term: GoalTerm, worth: Fraction, low: int, high: int) -> int | None:
+        """The least value in [low, high] that is worth so much; None if none is."""
+        if low > high or term_value(term, high) < worth:
+            return None
+        if term.curve is None:
+            return max(low, int(-(-worth // term.weight)))
+        spare = bisect_largest(lambda n: term_value(term, high - n) >= worth, 0, high - low)
+        return high - spare
+
+    def _take(
+        self, world: World, base: Fraction, reached: list[tuple[GoalTerm, int]]
+    ) -> Fraction:
+        """What the values of some terms add; the world that has them is recorded."""
+        added = sum((term_value(term, value) for term, value in reached), Fraction(0))
+        if self.best is None or base + added >= self.best:
+            for term, value in reached:
+                low, _ = self.nested.range_of(world, term.variable)
+                held = self._least_worth(term, term_value(term, value), low, value)
+                assert held is not None
+                world = self.nested.at_least(world, term.variable, held)
+            self._record(world, base + added)
+        return added
+
+    def _record(self, world: World, value: Fraction) -> None:
+        if self.best is None or value > self.best:
+            self.best, self.winners = value, []
+        self.winners.append(world)
