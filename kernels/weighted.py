@@ -10,7 +10,10 @@ they do not, the search gives up at a limit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
+from math import ceil
 
 from kvplan.kernels.capacity import bisect_largest
 from kvplan.kernels.nested import Nested
@@ -21,6 +24,7 @@ from kvplan.kernels.worlds import World
 MOST_STEPS = 160
 """Largest values looked up before the search gives up; 0 leaves every such goal unproven."""
 MOST_WORLDS = 64
+FITTED = ("capacity", "count")
 
 
 class GaveUpError(Exception):
@@ -102,7 +106,12 @@ def _lows(world: World) -> tuple[int, ...]:
 
 
 class Frontier:
-    """The best sum found so far, and the worlds that reach it."""
+    """The best sum found so far, and the worlds that reach it.
+
+    Switch: `by_arrays`, whether all candidates are compared at once where that is possible.
+    """
+
+    by_arrays = True
 
     def __init__(self, nested: Nested) -> None:
         self.nested = nested
@@ -122,10 +131,42 @@ class Frontier:
         if len(reached) < len(terms):
             return
         bound = base + sum(term_value(term, top) for term, top in reached)
-        if self.best is None or bound >= self.best:
-            reached.sort(key=lambda entry: self._width(world, *entry))
-            need = None if self.best is None else self.best - base
-            self._most(world, base, [term for term, _ in reached], need)
+        if self.best is not None and bound < self.best:
+            return
+        if len(terms) > 1 and self.by_arrays and self._exchange(world, base, terms):
+            return
+        reached.sort(key=lambda entry: self._width(world, *entry))
+        need = None if self.best is None else self.best - base
+        self._most(world, base, [term for term, _ in reached], need)
+
+    def _exchange(self, world: World, base: Fraction, terms: list[GoalTerm]) -> bool:
+        """Compare all candidates at once; False where a goal does not suit arrays."""
+        from kvplan.kernels.exchange import best_combinations
+        from kvplan.kernels.movers import UnsuitedError, exchange, scale_of
+
+        scale = scale_of(terms)
+        try:
+            for point in self._points(world, terms):
+                arrays = exchange(self.nested, world, point, terms, scale)
+                need = None if self.best is None else ceil((self.best - base) * scale)
+                found = None if arrays is None else best_combinations(arrays, need)
+                for picks in () if arrays is None or found is None else found.picks:
+                    entries = zip(arrays.movers, picks, strict=True)
+                    reached = [(mover.term, int(mover.values[at])) for mover, at in entries]
+                    self._take(world, base, reached)
+        except UnsuitedError:
+            return False
+        return True
+
+    def _points(self, world: World, terms: list[GoalTerm]) -> Iterator[tuple[int, ...]]:
+        """Least points of the fitted variables that the goal does not weigh."""
+        weighed = {term.variable.position for term in terms if term.variable.kind in FITTED}
+        return product(
+            *(
+                (low,) if index in weighed else self.nested._lows(index, world)
+                for index, low in enumerate(world.low)
+            )
+        )
 
     def _most(
         self, world: World, base: Fraction, terms: list[GoalTerm], need: Fraction | None
