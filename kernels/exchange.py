@@ -10,7 +10,7 @@ last mover takes what fits. All in integers: a price is a fraction with a denomi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from kvplan.kernels.movers import Exchange, Integers, Mover, UnsuitedError
 
 MOST_PAIRS = 1 << 18
+MOST_WINNERS = 1 << 10
 _SAMPLES = 96
 _HALVINGS = 28
 _MOST_ORDERS = 6
 _PRICED_ROWS = 2
 _BITS = 60
+NEVER = 1 << _BITS + 1  # regret of what cannot be
 
 
 class Found(NamedTuple):
@@ -34,9 +36,11 @@ class Found(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Every candidate's regret [candidate] by mover, and the bound; all times 2^shift."""
+    """What candidates fall short of the bound by; all times 2^shift."""
 
-    regrets: tuple[Integers, ...]
+    regrets: tuple[Integers, ...]  # [candidate] by mover
+    alone: tuple[Integers, ...]  # the same, or less: what a candidate costs in any combination
+    losses: dict[int, Integers]  # by pool that moves: [fitted candidate] counted there already
     bound: int
     shift: int
 
@@ -51,13 +55,11 @@ def best_combinations(exchange: Exchange, need: int | None) -> Found | None:
     start = _greedy(exchange)
     if start is None:
         return None
+    prices = _priced(exchange, start.picks[0])
+    if need is None or (need << prices[0].shift) <= prices[0].bound:
+        start = _improved(exchange, prices, start)
     best = start.worth if need is None else max(start.worth, need)
-    price = _priced(exchange, start.picks[0])
-    if len(exchange.movers) > 2:
-        near = _joined(exchange, price, best, _free_pair(exchange, price, best), start.picks[0])
-        best = best if near is None else max(best, near.worth)
-    found = _joined(exchange, price, best, range(len(exchange.movers)), start.picks[0])
-    return found
+    return _joined(exchange, prices[0], best, range(len(exchange.movers)), start.picks[0])
 
 
 # --- a good combination ----------------------------------------------------------------------
@@ -87,7 +89,7 @@ def _least(exchange: Exchange) -> list[int] | None:
     movers, room = exchange
     picks = [0] * len(movers)
     for index, mover in enumerate(movers):
-        if not _is_monotone(mover):
+        if not mover.rises:
             fits = _fits_with_needs(exchange, picks, index)
             if not fits.any():
                 return None
@@ -97,16 +99,12 @@ def _least(exchange: Exchange) -> list[int] | None:
 
 def _raise(exchange: Exchange, picks: list[int], index: int) -> None:
     mover = exchange.movers[index]
-    if _is_monotone(mover):
+    if mover.rises:
         rest = _rest(exchange, picks) + mover.costs[:, picks[index]]
         picks[index] = max(picks[index], int(_last_that_fits(mover, rest[:, None])[0]))
     else:
         fits = _fits_with_needs(exchange, picks, index)
         _pick(exchange, picks, index, int(np.flatnonzero(fits)[-1]))
-
-
-def _is_monotone(mover: Mover) -> bool:
-    return mover.term.variable.kind not in ("capacity", "count")
 
 
 def _rest(exchange: Exchange, picks: Sequence[int]) -> Integers:
@@ -160,34 +158,48 @@ def _pick(exchange: Exchange, picks: list[int], index: int, candidate: int) -> N
 # --- the price of a byte ---------------------------------------------------------------------
 
 
-def _priced(exchange: Exchange, picks: Sequence[int]) -> Price:
-    """The lowest bound by a price on one of the rows that a good combination leaves least of."""
+def _priced(exchange: Exchange, picks: Sequence[int]) -> list[Price]:
+    """Bounds by prices on the rows that a good combination leaves least of; the lowest first."""
     movers, room = exchange
     lows = [mover.costs.min(axis=1) for mover in movers]
-    costs = [mover.costs - low[:, None] for mover, low in zip(movers, lows, strict=True)]
     spare = room - sum(lows)
     most = sum(int(np.abs(mover.worth).max()) for mover in movers)
     shift = _BITS - 2 - most.bit_length()
     if shift < 0:
         raise UnsuitedError
     worths = [mover.worth << shift for mover in movers]
-    prices = [_at_price(worths, costs, spare, 0, 0, shift)]
-    taken = sum(cost.max(axis=1) for cost in costs)
+    prices = [_at_price(exchange, worths, shift, 0)]
     for row in np.argsort(_rest(exchange, picks), kind="stable")[:_PRICED_ROWS]:
-        if taken[row]:
-            highest = (1 << _BITS) // (int(taken[row]) + max(1, int(spare[row])))
-            for p in _near_best(worths, [cost[row] for cost in costs], int(spare[row]), highest):
-                prices.append(_at_price(worths, costs, spare, int(row), p, shift))
-    return min(prices, key=lambda price: price.bound)
+        costs = [mover.costs[row] - low[row] for mover, low in zip(movers, lows, strict=True)]
+        taken, left = sum(int(cost.max()) for cost in costs), int(spare[row])
+        if taken:
+            for p in _near_best(worths, costs, left, (1 << _BITS) // (taken + max(1, left))):
+                gains = [worth - p * cost for worth, cost in zip(worths, costs, strict=True)]
+                prices.append(_at_price(exchange, gains, shift, p * left))
+    return sorted(prices, key=lambda price: price.bound)
 
 
-def _at_price(
-    worths: list[Integers], costs: list[Integers], spare: Integers, row: int, p: int, shift: int
-) -> Price:
-    gains = [worth - p * cost[row] for worth, cost in zip(worths, costs, strict=True)]
-    tops = [gain.max() for gain in gains]
-    regrets = tuple(top - gain for top, gain in zip(tops, gains, strict=True))
-    return Price(regrets, sum(map(int, tops)) + p * int(spare[row]), shift)
+def _at_price(exchange: Exchange, gains: list[Integers], shift: int, room_worth: int) -> Price:
+    """Regrets against the most that each mover gains; a fitted one's beside its pools' losses."""
+    tops = [int(gain.max()) for gain in gains]
+    regrets = [top - gain for top, gain in zip(tops, gains, strict=True)]
+    bound = sum(tops) + room_worth
+    asking = next((i for i, mover in enumerate(exchange.movers) if mover.needs), None)
+    if asking is None:
+        return Price(tuple(regrets), tuple(regrets), {}, bound, shift)
+    losses = {}
+    for other, first in _asked(exchange, asking):
+        loss = np.minimum.accumulate(regrets[other][::-1])[::-1]
+        losses[other] = np.append(loss, NEVER)[first]
+        regrets[asking] = np.minimum(regrets[asking] + losses[other], NEVER)
+    least = int(regrets[asking].min())
+    regrets[asking] -= least
+    alone = [*regrets]
+    for other, first in _asked(exchange, asking):
+        beside = np.full(len(regrets[other]) + 1, NEVER)
+        np.minimum.at(beside, first, regrets[asking] - losses[other])
+        alone[other] = regrets[other] + np.minimum.accumulate(beside)[:-1]
+    return Price(tuple(regrets), tuple(alone), losses, bound - least, shift)
 
 
 def _near_best(
@@ -208,14 +220,38 @@ def _near_best(
     return low, high
 
 
+# --- better combinations ---------------------------------------------------------------------
+
+
+def _improved(exchange: Exchange, prices: list[Price], start: Found) -> Found:
+    """A good combination with two movers at a time put at their best beside the others."""
+    found = start
+    for price in prices:
+        picks = [int(regret.argmin()) for regret in price.regrets]
+        if not _holds_together(exchange, picks):
+            continue
+        for index in range(len(picks)):
+            _raise(exchange, picks, index)
+        worth = sum(int(m.worth[k]) for m, k in zip(exchange.movers, picks, strict=True))
+        if worth > found.worth:
+            found = Found(worth, (tuple(picks),))
+    pairs = combinations(range(len(exchange.movers)), 2)
+    for pair in pairs if len(exchange.movers) > 2 else ():
+        better = _joined(exchange, prices[0], found.worth + 1, pair, found.picks[0])
+        found = better or found
+    return found
+
+
+def _holds_together(exchange: Exchange, picks: Sequence[int]) -> bool:
+    asked = [
+        picks[other] >= first[picks[index]]
+        for index in range(len(picks))
+        for other, first in _asked(exchange, index)
+    ]
+    return all(asked) and bool((_rest(exchange, picks) >= 0).all())
+
+
 # --- joining ---------------------------------------------------------------------------------
-
-
-def _free_pair(exchange: Exchange, price: Price, best: int) -> tuple[int, ...]:
-    """The two movers with most candidates that may still be in an optimum."""
-    gap = price.bound - (best << price.shift)
-    left = [int((regret <= gap).sum()) for regret in price.regrets]
-    return tuple(sorted(range(len(left)), key=lambda index: -left[index])[:2])
 
 
 def _joined(
@@ -226,27 +262,28 @@ def _joined(
     gap = price.bound - (best << price.shift)
     kept = [
         np.flatnonzero(regret <= gap) if index in free else np.array([picks[index]])
-        for index, regret in enumerate(price.regrets)
+        for index, regret in enumerate(price.alone)
     ]
     if not all(map(len, kept)):
         return None
-    order = sorted(range(len(movers)), key=lambda i: (_is_monotone(movers[i]), len(kept[i])))
+    order = sorted(range(len(movers)), key=lambda i: (movers[i].rises, len(kept[i])))
     last = order[-1]
     joined: list[Integers] = []  # [combination] by mover in `order`
     regrets = np.zeros(1, dtype=np.int64)
     rest = room[:, None]  # [row, combination]
-    for index in order[:-1] if _is_monotone(movers[last]) else order:
+    for index in order[:-1] if movers[last].rises else order:
         if len(regrets) * len(kept[index]) > MOST_PAIRS:
             raise UnsuitedError
-        sums = regrets[:, None] + price.regrets[index][kept[index]]
-        at, new = np.nonzero(sums <= gap)
+        if index in price.losses:  # order begins with the fitted variable that asks for blocks
+            regrets = regrets - price.losses[index][joined[0]]
+        at, new = np.nonzero(regrets[:, None] + price.regrets[index][kept[index]] <= gap)
         new = kept[index][new]
         left = rest[:, at] - movers[index].costs[:, new]
         fits = (left >= 0).all(axis=0)
         at, new, rest = at[fits], new[fits], left[:, fits]
         regrets = regrets[at] + price.regrets[index][new]
         joined = [*(each[at] for each in joined), new]
-    if _is_monotone(movers[last]):
+    if movers[last].rises:
         narrowed = _narrowed(movers[last], kept[last])
         fitting = _last_that_fits(narrowed, rest)
         fits = fitting >= 0
@@ -272,5 +309,12 @@ def _best(exchange: Exchange, best: int, joined: dict[int, Integers]) -> Found |
         return None
     top = int(worth[holds].max())
     winners = np.flatnonzero(holds & (worth == top))
+    if len(winners) > MOST_WINNERS:
+        raise UnsuitedError
     picks = [joined[index][winners].tolist() for index in range(len(movers))]
-    return Found(top, tuple(zip(*picks, strict=True)))
+    # Of candidates that are worth the same one is enough: the least value is looked up later.
+    unique = {
+        tuple(int(mover.worth[at]) for mover, at in zip(movers, entry, strict=True)): entry
+        for entry in zip(*picks, strict=True)
+    }
+    return Found(top, tuple(unique.values()))

@@ -23,6 +23,7 @@ from kvplan.kernels.terms import Buffers, Curve, GoalTerm, Row
 from kvplan.kernels.worlds import Corner, World
 
 MOST_CANDIDATES = 1 << 17
+MOST_ASKING = 1 << 14  # where a fitted variable asks for blocks that are weighed too
 SAFE = 1 << 30  # tokens, counts and block sizes in tokens: no product of two leaves int64
 SAFE_BYTES = 1 << 56
 SAFE_WORTH = 1 << 50
@@ -42,6 +43,7 @@ class Mover(NamedTuple):
     costs: Integers  # [row, candidate] bytes
     worth: Integers  # [candidate], scaled
     needs: Mapping[int, Integers]  # by pool that moves too: [candidate] usable blocks it asks for
+    rises: bool  # no candidate takes less than a smaller one
 
 
 class Exchange(NamedTuple):
@@ -79,7 +81,21 @@ def exchange(
     if any(len(mover.values) == 0 for mover in movers):
         return None
     room = np.array(_rooms(nested, world, corner, movers), dtype=np.int64)
-    return Exchange(tuple(movers), room)
+    asked = {pool for mover in movers for pool in mover.needs}
+    if sum(len(mover.values) for mover in movers) > (MOST_ASKING if asked else MOST_CANDIDATES):
+        raise UnsuitedError
+    return Exchange(tuple(_up_to_best(mover, asked) for mover in movers), room)
+
+
+def _up_to_best(mover: Mover, asked: set[int]) -> Mover:
+    """Without candidates beyond the first of most worth, unless blocks are asked for."""
+    kind, index = mover.term.variable
+    last = int(mover.worth.argmax()) + 1
+    if not mover.rises or last == len(mover.values) or (kind == "blocks" and index in asked):
+        return mover
+    return mover._replace(
+        values=mover.values[:last], costs=mover.costs[:, :last], worth=mover.worth[:last]
+    )
 
 
 def _check(nested: Nested, world: World, terms: Sequence[GoalTerm]) -> None:
@@ -125,7 +141,8 @@ def _mover(
         last = _last_of_equals([*costs, *needs.values()])
         values, costs = values[last], costs[:, last]
         needs = {pool: blocks[last] for pool, blocks in needs.items()}
-    return Mover(term, values, costs, _worth(term, values, scale), needs)
+    rises = not needs and bool((costs[:, 1:] >= costs[:, :-1]).all())
+    return Mover(term, values, costs, _worth(term, values, scale), needs, rises)
 
 
 def _within(top: int, low: int) -> int:

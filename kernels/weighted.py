@@ -24,6 +24,7 @@ from kvplan.kernels.worlds import World
 MOST_STEPS = 160
 """Largest values looked up before the search gives up; 0 leaves every such goal unproven."""
 MOST_WORLDS = 64
+MOST_RECORDS = 16 * MOST_WORLDS
 FITTED = ("capacity", "count")
 
 
@@ -150,7 +151,11 @@ class Frontier:
                 arrays = exchange(self.nested, world, point, terms, scale)
                 need = None if self.best is None else ceil((self.best - base) * scale)
                 found = None if arrays is None else best_combinations(arrays, need)
-                for picks in () if arrays is None or found is None else found.picks:
+                if arrays is None or found is None:
+                    continue
+                if len(found.picks) > MOST_WORLDS:
+                    raise GaveUpError
+                for picks in found.picks:
                     entries = zip(arrays.movers, picks, strict=True)
                     reached = [(mover.term, int(mover.values[at])) for mover, at in entries]
                     self._take(world, base, reached)
@@ -294,3 +299,5 @@ class Frontier:
         if self.best is None or value > self.best:
             self.best, self.winners = value, []
         self.winners.append(world)
+        if len(self.winners) > MOST_RECORDS:
+            raise GaveUpError
