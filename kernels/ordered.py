@@ -21,9 +21,9 @@ _MOST_ORDERS = 6
 def solve(nested: Nested) -> Answer | None:
     """Best point in the order of the goals; None when nothing fits.
 
-    `exact` says whether the answer is proven: it is for ordered goals, and for weighted ones over
-    listed variables and at most one other whose worth never falls. Linear constraints are not
-    looked at here.
+    `exact` says whether the answer is proven: it is for ordered goals, for weighted ones over
+    listed variables and at most one other whose worth never falls, and for those over more where
+    the search stays within its limits. Linear constraints are not looked at here.
     """
     worlds = [world for world in nested.worlds() if nested.possible(world)]
     if not worlds:

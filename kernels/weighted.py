@@ -61,9 +61,7 @@ def _is_listed(term: GoalTerm) -> bool:
     return kind == "choice" or (kind == "prefill" and not rises(term))
 
 
-def _listed(
-    nested: Nested, world: World, listed: list[GoalTerm]
-) -> list[tuple[World, Fraction]]:
+def _listed(nested: Nested, world: World, listed: list[GoalTerm]) -> list[tuple[World, Fraction]]:
     """Every world that fixes the listed variables, and what they are worth there."""
     base = Fraction(0)
     chunk: GoalTerm | None = None
@@ -142,13 +140,15 @@ class Frontier:
 
     def _exchange(self, world: World, base: Fraction, terms: list[GoalTerm]) -> bool:
         """Compare all candidates at once; False where a goal does not suit arrays."""
-        from kvplan.kernels.exchange import best_combinations
-        from kvplan.kernels.movers import UnsuitedError, exchange, scale_of
+        from kvplan.kernels.exchange.arrays import UnsuitedError
+        from kvplan.kernels.exchange.build import exchange_of
+        from kvplan.kernels.exchange.join import best_combinations
+        from kvplan.kernels.exchange.worth import scale_of
 
         scale = scale_of(terms)
         try:
             for point in self._points(world, terms):
-                arrays = exchange(self.nested, world, point, terms, scale)
+                arrays = exchange_of(self.nested, world, point, terms, scale)
                 need = None if self.best is None else ceil((self.best - base) * scale)
                 found = None if arrays is None else best_combinations(arrays, need)
                 if arrays is None or found is None:
@@ -281,9 +281,7 @@ class Frontier:
         spare = bisect_largest(lambda n: term_value(term, high - n) >= worth, 0, high - low)
         return high - spare
 
-    def _take(
-        self, world: World, base: Fraction, reached: list[tuple[GoalTerm, int]]
-    ) -> Fraction:
+    def _take(self, world: World, base: Fraction, reached: list[tuple[GoalTerm, int]]) -> Fraction:
         """What the values of some terms add; the world that has them is recorded."""
         added = sum((term_value(term, value) for term, value in reached), Fraction(0))
         if self.best is None or base + added >= self.best:
