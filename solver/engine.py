@@ -8,6 +8,7 @@ from typing import get_args
 from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import solve
+from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, constraint_value, holds
 from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
 from kvplan.solver.assemble import Credit, Engine, assemble, infeasible
@@ -136,7 +137,7 @@ def search(nested: Nested) -> Answer | None:
     bracket = solve(nested)
     if bracket is None or obeys(nested, bracket.point):
         return bracket
-    constrained = Constrained(nested.terms)
+    constrained = under_constraints(nested.terms)
     found = solve(constrained)
     if constrained.is_exact:
         return found
@@ -144,6 +145,16 @@ def search(nested: Nested) -> Answer | None:
     if found is None or not obeys(nested, found.point):
         return bracket._replace(bounds=bounds, exact=False)
     return found._replace(bounds=bounds, exact=False)
+
+
+def under_constraints(terms: Terms) -> Constrained:
+    """The search under linear constraints, of the form that proves most."""
+    constrained = Constrained(terms)
+    if constrained.is_exact:
+        return constrained
+    from kvplan.kernels.split import split_search
+
+    return split_search(constrained) or constrained
 
 
 def obeys(nested: Nested, point: Point) -> bool:

@@ -1,0 +1,237 @@
+"""The nested search under a linear row that two members can mend: every way to split it.
+
+Pools and expert slots x, y in c x + d y >= least: for each x the least y is forced, so a world is
+possible if some x fits with its y. Of the x that take the same pages the largest leaves the least
+to y, so only the last of each are compared, all at once.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from kvplan.kernels.bytes import most_blocks
+from kvplan.kernels.capacity import bisect_largest, largest_unbounded
+from kvplan.kernels.constrained import MENDING, Constrained, Side, is_forced
+from kvplan.kernels.exchange.arrays import SAFE, SAFE_BYTES, Flags, Integers, UnsuitedError
+from kvplan.kernels.exchange.costs import block_counts, paged, slots_bytes
+from kvplan.kernels.terms import Row, Terms, Variable
+from kvplan.kernels.values import linear_value
+from kvplan.kernels.worlds import Corner, World, point_at
+
+MOST_ENDS = 1 << 14
+"""Page ends of a pool that are compared; 0 leaves such rows unproven."""
+
+
+class Shared(NamedTuple):
+    """A row that two members can mend; the first is a pool."""
+
+    side: Side
+    first: tuple[int, Variable]
+    second: tuple[int, Variable]
+
+
+def split_search(plain: Constrained) -> Split | None:
+    """The search that mends the one row which two members share, where that is exact."""
+    shared = shared_row(plain.terms, plain.sides) if plain.is_small else None
+    split = None if shared is None else Split(plain.terms, shared)
+    return split if split is not None and split.is_exact else None
+
+
+def shared_row(terms: Terms, sides: tuple[Side, ...]) -> Shared | None:
+    """The one row that is mended by two members, where they stand in no other row."""
+    open_rows = [side for side in sides if not is_forced(side)]
+    if len(open_rows) != 1 or len(open_rows[0].menders) != 2:
+        return None
+    menders = sorted(open_rows[0].menders, key=lambda entry: entry[1])
+    variables = {variable for _, variable in menders}
+    elsewhere = {v for side in sides if side != open_rows[0] for _, v, _ in side.terms}
+    kinds = {variable.kind for variable in elsewhere | {v for _, v, _ in open_rows[0].terms}}
+    lends = terms.experts is not None and terms.experts.lend_num > 0
+    apart = len(variables) == 2 and not variables & elsewhere and "copies" not in kinds
+    if not apart or lends or any(variable.kind not in MENDING for variable in variables):
+        return None
+    return Shared(open_rows[0], menders[0], menders[1])
+
+
+class Split(Constrained):
+    """Constrained search that also mends the row which two members share."""
+
+    def __init__(self, terms: Terms, shared: Shared) -> None:
+        super().__init__(terms)
+        self.shared = shared
+        self.forced = tuple(side for side in self.sides if side != shared.side)
+        self._hint = 0
+        self._any = False  # any split will do, not only that with the fewest of the first pool
+        self._pages = _Pages(self)
+        self.is_exact = self.is_small and self._pages.is_known
+
+    def possible(self, world: World) -> bool:
+        """Whether some least demand of the world fits."""
+        before, self._any = self._any, True
+        try:
+            return super().possible(world)
+        finally:
+            self._any = before
+
+    def largest(self, world: World, variable: Variable) -> int | None:
+        """Largest value of a variable in a world, everything undecided at its least; or None."""
+        before, self._any = self._any, True
+        try:
+            return super().largest(world, variable)
+        finally:
+            self._any = before
+
+    def corner(self, world: World, point: tuple[int, ...]) -> Corner:
+        """The least demand; the shared row mended by a split that fits, if there is one."""
+        corner = super().corner(world, point)
+        at = point_at(world, corner, corner.experts)
+        side = self.shared.side
+        missing = side.least - linear_value(self.terms, self.demand, at, side.terms)
+        if missing <= 0 or not self._within(world, corner):
+            return corner
+        if missing >= SAFE_BYTES:
+            self.is_exact = False
+            return corner
+        return self._mend_shared(world, corner, missing) or corner
+
+    def largest_blocks(self, world: World, pool: int) -> int | None:
+        """By bisection, below what fits beside the least demands that leave the row broken."""
+        corners = [corner for corner in self.corners(world) if self.fits(world, corner)]
+        if not corners:
+            return None
+        multiple = self.terms.pools[pool].multiple
+        ranges = [self._lows(index, world) for index in range(len(self.terms.fitted))]
+        loose = [super(Split, self).corner(world, point) for point in product(*ranges)]
+        tops = [self.blocks_in_rest(world, c, pool) for c in loose if self._within(world, c)]
+        variable = Variable("blocks", pool)
+        return multiple * largest_unbounded(
+            lambda k: self.possible(self.at_least(world, variable, k * multiple)),
+            max(corner.usable[pool] for corner in corners) // multiple,
+            max(tops) // multiple,
+        )
+
+    # --- splits ---------------------------------------------------------------------------------
+
+    def _mend_shared(self, world: World, corner: Corner, missing: int) -> Corner | None:
+        """A demand that mends the shared row and fits; with the fewest of the first pool."""
+        (c, (_, pool)), _ = self.shared.first, self.shared.second
+        multiple = self.terms.pools[pool].multiple
+        held = corner.usable[pool]
+        full = held + -(-missing // (c * multiple)) * multiple  # all of what is missing
+        if self._any:
+            guess = min(max(self._hint, held), full)
+            guess -= (guess - held) % multiple
+            mended = self._with(corner, missing, guess)
+            if self._within(world, mended):
+                return mended
+        ends = self._pages.between(held, full)
+        fitting = np.flatnonzero(self._fit(world, corner, missing, ends))
+        if not len(fitting):
+            return None
+        at = int(fitting[0])
+        self._hint = int(ends[at])
+        if self._any:
+            return self._with(corner, missing, self._hint)
+        return self._fewest(world, corner, missing, int(ends[at - 1]) if at else held, self._hint)
+
+    def _fewest(self, world: World, corner: Corner, missing: int, low: int, high: int) -> Corner:
+        """The fewest of the first pool in (low, high], where all take the same pages."""
+        multiple = self.terms.pools[self.shared.first[1].position].multiple
+        spare = bisect_largest(
+            lambda less: self._within(world, self._with(corner, missing, high - less * multiple)),
+            0,
+            (high - low) // multiple,
+        )
+        return self._with(corner, missing, high - spare * multiple)
+
+    def _with(self, corner: Corner, missing: int, blocks: int) -> Corner:
+        """The demand with so many blocks of the first pool, and the second's least beside them."""
+        (c, (_, pool)), (d, (kind, index)) = self.shared.first, self.shared.second
+        more = max(0, -(-(missing - c * (blocks - corner.usable[pool])) // d))
+        usable = [*corner.usable]
+        usable[pool] = blocks
+        if kind == "experts":
+            return corner._replace(usable=tuple(usable), experts=corner.experts + more)
+        multiple = self.terms.pools[index].multiple
+        usable[index] += -(-more // multiple) * multiple
+        return corner._replace(usable=tuple(usable))
+
+    def _fit(self, world: World, corner: Corner, missing: int, ends: Integers) -> Flags:
+        """Which of many values of the first pool fit beside the second's least."""
+        (c, (_, pool)), (d, (kind, index)) = self.shared.first, self.shared.second
+        more = np.maximum(0, -(-(missing - c * (ends - corner.usable[pool])) // d))
+        if kind == "experts":
+            held, most, multiple = corner.experts, self.terms.experts and self.terms.experts.most, 1
+        else:
+            figures = self.terms.pools[index]
+            held, most, multiple = corner.usable[index], figures.most, figures.multiple
+        second = held + -(-more // multiple) * multiple
+        fits: Flags = second <= self._pages.second_most
+        second = np.minimum(second, self._pages.second_most)
+        if most is not None:
+            fits &= second <= most
+        first_most = self.terms.pools[pool].most
+        if first_most is not None:
+            fits &= ends <= first_most
+        now = np.array([corner.usable[pool]]), np.array([held])
+        for row in self.terms.rows:
+            rest = row.room - self.used(row, world, corner)
+            taken = self._pages.bytes(row, ends, second) - self._pages.bytes(row, *now)
+            fits &= taken <= rest
+        return fits
+
+
+class _Pages:
+    """Where the bytes of a shared row's first pool rise, and the most that rooms hold."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        terms, (c, (_, pool)), (d, _) = split.terms, split.shared.first, split.shared.second
+        self.is_known = False
+        self.second_most = self._most_of_second()
+        rooms = [row for row in terms.rows if row.pools and row.pools[pool]]
+        if not rooms or max(c, d) >= SAFE or max(row.room for row in terms.rows) >= SAFE_BYTES:
+            return
+        figures = terms.pools[pool]
+        most = min(most_blocks(row.room, row.pools[pool]) for row in rooms) - figures.reserved
+        self.most = max(0, most // figures.multiple * figures.multiple)
+        if self.most >= SAFE:
+            return
+        try:
+            self._ends = block_counts(split, pool, 0, self.most)
+        except UnsuitedError:
+            return
+        self.is_known = len(self._ends) <= MOST_ENDS
+
+    def between(self, low: int, high: int) -> Integers:
+        """Page ends in [low, high), and `high` where rooms hold it."""
+        start, end = np.searchsorted(self._ends, (low, high))
+        found = self._ends[start:end]
+        return np.append(found, high) if high <= self.most else found
+
+    def bytes(self, row: Row, first: Integers, second: Integers) -> Integers:
+        """Bytes of both members in a row."""
+        split = self.split
+        pool, (kind, index) = split.shared.first[1].position, split.shared.second[1]
+        pools = split.terms.pools
+        taken: Integers = paged(first + pools[pool].reserved, row.pools, pool) + first * 0
+        if kind == "experts":
+            taken += slots_bytes(split, row, second)
+        else:
+            taken += paged(second + pools[index].reserved, row.pools, index)
+        return taken
+
+    def _most_of_second(self) -> int:
+        split = self.split
+        (kind, index), experts = split.shared.second[1], split.terms.experts
+        found = [SAFE]
+        for row in split.terms.rows:
+            if kind == "blocks" and row.pools and row.pools[index]:
+                found.append(most_blocks(row.room, row.pools[index]))
+            elif kind == "experts" and row.layers and experts is not None:
+                least = min(size for _, size in experts.sizes)
+                found.append(row.room // max(1, row.layers * least))
+        return max(0, min(found))
