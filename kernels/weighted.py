@@ -21,7 +21,7 @@ from kvplan.kernels.terms import GoalTerm, GoalTerms
 from kvplan.kernels.values import rises, term_value
 from kvplan.kernels.worlds import World
 
-MOST_STEPS = 160
+MOST_STEPS = 64
 """Largest values looked up before the search gives up; 0 leaves every such goal unproven."""
 MOST_WORLDS = 64
 MOST_RECORDS = 16 * MOST_WORLDS
@@ -132,23 +132,24 @@ class Frontier:
         bound = base + sum(term_value(term, top) for term, top in reached)
         if self.best is not None and bound < self.best:
             return
-        if len(terms) > 1 and self.by_arrays and self._exchange(world, base, terms):
+        if len(terms) > 1 and self.by_arrays and self._exchange(world, base, reached):
             return
         reached.sort(key=lambda entry: self._width(world, *entry))
         need = None if self.best is None else self.best - base
         self._most(world, base, [term for term, _ in reached], need)
 
-    def _exchange(self, world: World, base: Fraction, terms: list[GoalTerm]) -> bool:
+    def _exchange(self, world: World, base: Fraction, reached: list[tuple[GoalTerm, int]]) -> bool:
         """Compare all candidates at once; False where a goal does not suit arrays."""
-        from kvplan.kernels.exchange.arrays import UnsuitedError
+        from kvplan.kernels.exchange.arrays import TooManyError, UnsuitedError
         from kvplan.kernels.exchange.build import exchange_of
         from kvplan.kernels.exchange.join import best_combinations
         from kvplan.kernels.exchange.worth import scale_of
 
+        terms = [term for term, _ in reached]
         scale = scale_of(terms)
         try:
             for point in self._points(world, terms):
-                arrays = exchange_of(self.nested, world, point, terms, scale)
+                arrays = exchange_of(self.nested, world, point, reached, scale)
                 need = None if self.best is None else ceil((self.best - base) * scale)
                 found = None if arrays is None else best_combinations(arrays, need)
                 if arrays is None or found is None:
@@ -157,10 +158,12 @@ class Frontier:
                     raise GaveUpError
                 for picks in found.picks:
                     entries = zip(arrays.movers, picks, strict=True)
-                    reached = [(mover.term, int(mover.values[at])) for mover, at in entries]
-                    self._take(world, base, reached)
+                    values = [(mover.term, int(mover.values[at])) for mover, at in entries]
+                    self._take(world, base, values)
         except UnsuitedError:
             return False
+        except TooManyError:
+            raise GaveUpError from None
         return True
 
     def _points(self, world: World, terms: list[GoalTerm]) -> Iterator[tuple[int, ...]]:

@@ -25,6 +25,10 @@ class UnsuitedError(Exception):
     """A goal or its figures are not of the form that arrays take."""
 
 
+class TooManyError(Exception):
+    """More candidates or combinations than can be compared at once."""
+
+
 class Mover(NamedTuple):
     """A variable of the goal."""
 
@@ -84,3 +88,13 @@ def asked_by(exchange: Exchange, index: int) -> list[tuple[int, Integers]]:
         if mover.term.variable.kind == "blocks" and needs is not None:
             asked.append((other, np.searchsorted(mover.values, needs)))
     return asked
+
+
+def narrowed(mover: Mover, kept: Integers) -> Mover:
+    """A mover with some of its candidates."""
+    return mover._replace(
+        values=mover.values[kept],
+        costs=mover.costs[:, kept],
+        worth=mover.worth[kept],
+        needs={pool: blocks[kept] for pool, blocks in mover.needs.items()},
+    )

@@ -17,6 +17,7 @@ from kvplan.kernels.exchange.arrays import (
     Exchange,
     Integers,
     Mover,
+    TooManyError,
     UnsuitedError,
     within,
 )
@@ -35,28 +36,38 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import GoalTerm
 from kvplan.kernels.worlds import Corner, World
 
-MOST_ASKING = 1 << 14  # where a fitted variable asks for blocks that are weighed too
+MOST_ASKING = 1 << 16  # where a fitted variable asks for blocks that are weighed too
 
 
 def exchange_of(
-    nested: Nested, world: World, point: tuple[int, ...], terms: Sequence[GoalTerm], scale: int
+    nested: Nested,
+    world: World,
+    point: tuple[int, ...],
+    reached: Sequence[tuple[GoalTerm, int]],
+    scale: int,
 ) -> Exchange | None:
     """The arrays of a goal in a world, fitted variables beside the goal at `point`; None: no room.
+
+    Parameters
+    ----------
+    reached : every term of the goal, and the largest value that its variable can have.
 
     Raises
     ------
     UnsuitedError : two fitted variables, copies, or a chunk that needs depend on are weighed.
+    TooManyError : there are too many candidates.
     """
+    terms = [term for term, _ in reached]
     _check(nested, world, terms)
     corner = nested.corner(world, point)
     weighed = {term.variable.position for term in terms if term.variable.kind == "blocks"}
     least = [*corner.usable]
     # A fitted variable first: what it asks for at the least bounds the pools from below.
     movers: list[Mover] = []
-    for term in sorted(terms, key=lambda term: term.variable.kind not in FITTED):
-        movers.append(
-            _mover(nested, world, corner._replace(usable=tuple(least)), term, weighed, scale)
-        )
+    for term, top in sorted(reached, key=lambda entry: entry[0].variable.kind not in FITTED):
+        start = corner._replace(usable=tuple(least))
+        values, costs, needs = _columns(nested, world, start, (term, top), weighed)
+        movers.append(Mover(term, values, costs, worth_of(term, values, scale), needs))
         for pool, blocks in movers[-1].needs.items():
             least[pool] = int(blocks.min(initial=least[pool]))
     if any(len(mover.values) == 0 for mover in movers):
@@ -64,7 +75,7 @@ def exchange_of(
     room = np.array(rooms(nested, world, corner, movers), dtype=np.int64)
     asked = {pool for mover in movers for pool in mover.needs}
     if sum(len(mover.values) for mover in movers) > (MOST_ASKING if asked else MOST_CANDIDATES):
-        raise UnsuitedError
+        raise TooManyError
     return Exchange(tuple(_trimmed(mover, asked) for mover in movers), room)
 
 
@@ -94,24 +105,23 @@ def _check(nested: Nested, world: World, terms: Sequence[GoalTerm]) -> None:
         raise UnsuitedError
 
 
-def _mover(
-    nested: Nested, world: World, corner: Corner, term: GoalTerm, weighed: set[int], scale: int
-) -> Mover:
-    top = nested.largest(world, term.variable)
+def _columns(
+    nested: Nested,
+    world: World,
+    corner: Corner,
+    reached: tuple[GoalTerm, int],
+    weighed: set[int],
+) -> tuple[Integers, Integers, dict[int, Integers]]:
+    """Candidates, bytes and needs of a mover."""
+    term, top = reached
     kind, index = term.variable
-    if top is None:
-        none = np.empty(0, dtype=np.int64)
-        return Mover(term, none, np.zeros((len(nested.terms.rows), 0), dtype=np.int64), none, {})
     if kind in FITTED:
-        values, costs, needs = _fitted(nested, world, corner, term, top, weighed)
-        return Mover(term, values, costs, worth_of(term, values, scale), needs)
+        return _fitted(nested, world, corner, term, top, weighed)
     if kind == "blocks":
-        values, costs = _blocks(nested, corner, index, top)
-    elif kind == "experts":
-        values, costs = _experts(nested, corner, top)
-    else:
-        values, costs = _chunks(nested, world, top)
-    return Mover(term, values, costs, worth_of(term, values, scale), {})
+        return *_blocks(nested, corner, index, top), {}
+    if kind == "experts":
+        return *_experts(nested, corner, top), {}
+    return *_chunks(nested, world, top), {}
 
 
 def _blocks(nested: Nested, corner: Corner, pool: int, top: int) -> tuple[Integers, Integers]:

@@ -36,11 +36,11 @@ def fitted_values(nested: Nested, world: World, term: GoalTerm, top: int) -> Int
     steps = stepping_periods(nested.terms, index)
     if sum((top - low) // t + 1 for t, _ in steps) > MOST_CANDIDATES:
         raise UnsuitedError
-    points = [np.array([top], dtype=np.int64)]
-    points += [
-        np.arange(low + (offset - low) % t, top + 1, t, dtype=np.int64) for t, offset in steps
-    ]
-    return points[-1] if len(points) == 1 else distinct(np.concatenate(points))
+    points = [np.arange(low + (o - low) % t, top, t, dtype=np.int64) for t, o in steps]
+    ends = np.array([top], dtype=np.int64)
+    if len(points) < 2:
+        return np.concatenate([*points, ends])
+    return distinct(np.concatenate([*points, ends]))
 
 
 def floors(
@@ -62,7 +62,7 @@ def floors(
     usable = {}
     for pool, figures in enumerate(terms.pools):
         raw = raws[pool] - counts[index] * now[pool] + own[pool]
-        if np.max(raw) * figures.use_den >= SAFE_BYTES:
+        if int(np.max(raw)) * figures.use_den >= SAFE_BYTES:
             raise UnsuitedError
         need = -(-raw * figures.use_den // figures.use_num)
         need = np.maximum(need, max(others[pool], world.blocks[pool]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import prod
 
 import numpy as np
 
@@ -15,16 +16,18 @@ from kvplan.kernels.exchange.arrays import (
     Exchange,
     Found,
     Integers,
-    Mover,
-    UnsuitedError,
+    TooManyError,
     asked_by,
     last_that_fits,
+    narrowed,
     rest_of,
 )
 from kvplan.kernels.exchange.greedy import greedy, raise_mover
 from kvplan.kernels.exchange.price import Price, priced
 
 MOST_PAIRS = 1 << 18
+MOST_IMPROVED = 1 << 14  # candidates; with more, looking for a better sum takes too long
+FEW_PAIRS = 1 << 11  # as soon compared as a better sum is found
 MOST_WINNERS = 1 << 10
 
 
@@ -33,16 +36,27 @@ def best_combinations(exchange: Exchange, need: int | None) -> Found | None:
 
     Raises
     ------
-    UnsuitedError : too many combinations are left to compare.
+    TooManyError : too many combinations are left to compare.
+    UnsuitedError : worths leave the range of 64-bit integers.
     """
     start = greedy(exchange)
     if start is None:
         return None
     prices = priced(exchange, start.picks[0])
-    if need is None or (need << prices[0].shift) <= prices[0].bound:
-        start = _improved(exchange, prices, start)
     best = start.worth if need is None else max(start.worth, need)
+    left = _pairs_left(prices[0], best)
+    if left > MOST_PAIRS and sum(len(mover.values) for mover in exchange.movers) > MOST_IMPROVED:
+        raise TooManyError
+    if left > FEW_PAIRS:
+        best = max(best, _improved(exchange, prices, start).worth)
     return _joined(exchange, prices[0], best, range(len(exchange.movers)), start.picks[0])
+
+
+def _pairs_left(price: Price, best: int) -> int:
+    """Combinations of the candidates that may be in an optimum, the longest list apart."""
+    gap = price.bound - (best << price.shift)
+    kept = sorted(int(np.count_nonzero(regret <= gap)) for regret in price.alone)
+    return prod(kept[:-1])
 
 
 def _improved(exchange: Exchange, prices: list[Price], start: Found) -> Found:
@@ -92,7 +106,7 @@ def _joined(
     rest = room[:, None]  # [row, combination]
     for index in order[:-1] if movers[last].rises else order:
         if len(regrets) * len(kept[index]) > MOST_PAIRS:
-            raise UnsuitedError
+            raise TooManyError
         if index in price.losses:  # order begins with the fitted variable that asks for blocks
             regrets = regrets - price.losses[index][joined[0]]
         at, new = np.nonzero(regrets[:, None] + price.regrets[index][kept[index]] <= gap)
@@ -103,17 +117,10 @@ def _joined(
         regrets = regrets[at] + price.regrets[index][new]
         joined = [*(each[at] for each in joined), new]
     if movers[last].rises:
-        narrowed = _narrowed(movers[last], kept[last])
-        fitting = last_that_fits(narrowed, rest)
+        fitting = last_that_fits(narrowed(movers[last], kept[last]), rest)
         fits = fitting >= 0
         joined = [*(each[fits] for each in joined), kept[last][fitting[fits]]]
     return _best(exchange, best, dict(zip(order, joined, strict=True)))
-
-
-def _narrowed(mover: Mover, kept: Integers) -> Mover:
-    return mover._replace(
-        values=mover.values[kept], costs=mover.costs[:, kept], worth=mover.worth[kept]
-    )
 
 
 def _best(exchange: Exchange, best: int, joined: dict[int, Integers]) -> Found | None:
@@ -130,7 +137,7 @@ def _best(exchange: Exchange, best: int, joined: dict[int, Integers]) -> Found |
     top = int(worth[holds].max())
     winners = np.flatnonzero(holds & (worth == top))
     if len(winners) > MOST_WINNERS:
-        raise UnsuitedError
+        raise TooManyError
     picks = [joined[index][winners].tolist() for index in range(len(movers))]
     # Of candidates that are worth the same one is enough: the least value is looked up later.
     unique = {

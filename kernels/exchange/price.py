@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvplan.kernels.exchange.arrays import Exchange, Integers, UnsuitedError, asked_by, rest_of
+from kvplan.kernels.exchange.arrays import (
+    Exchange,
+    Integers,
+    UnsuitedError,
+    asked_by,
+    narrowed,
+    rest_of,
+)
 
 _SAMPLES = 96
 _HALVINGS = 28
@@ -42,11 +49,17 @@ def priced(exchange: Exchange, picks: Sequence[int]) -> list[Price]:
         raise UnsuitedError
     worths = [mover.worth << shift for mover in movers]
     prices = [_at_price(exchange, worths, shift, 0)]
+    places = _sampled(exchange)
+    sample = Exchange(tuple(map(narrowed, movers, places)), room)
     for row in np.argsort(rest_of(exchange, picks), kind="stable")[:_PRICED_ROWS]:
         costs = [mover.costs[row] - low[row] for mover, low in zip(movers, lows, strict=True)]
         taken, left = sum(int(cost.max()) for cost in costs), int(spare[row])
         if taken:
-            for p in _near_best(worths, costs, left, (1 << _BITS) // (taken + max(1, left))):
+            tried = [
+                (worth[at], cost[at]) for worth, cost, at in zip(worths, costs, places, strict=True)
+            ]
+            highest = (1 << _BITS) // (taken + max(1, left))
+            for p in _near_best(sample, tried, left, highest):
                 gains = [worth - p * cost for worth, cost in zip(worths, costs, strict=True)]
                 prices.append(_at_price(exchange, gains, shift, p * left))
     return sorted(prices, key=lambda price: price.bound)
@@ -75,17 +88,40 @@ def _at_price(exchange: Exchange, gains: list[Integers], shift: int, room_worth:
     return Price(tuple(regrets), tuple(alone), losses, bound - least, shift)
 
 
+def _sampled(exchange: Exchange) -> list[Integers]:
+    """Some candidates of every mover; of a pool also those that a fitted one's sample asks for."""
+    places = [
+        np.linspace(0, len(mover.values) - 1, min(len(mover.values), _SAMPLES)).astype(np.int64)
+        for mover in exchange.movers
+    ]
+    for index, at in enumerate(places):
+        for other, first in asked_by(exchange, index):
+            asked = np.minimum(first[at], len(exchange.movers[other].values) - 1)
+            places[other] = np.sort(np.concatenate([places[other], asked]))
+    return places
+
+
 def _near_best(
-    worths: list[Integers], costs: list[Integers], spare: int, highest: int
+    sample: Exchange, figures: list[tuple[Integers, Integers]], spare: int, highest: int
 ) -> tuple[int, int]:
     """Two prices around the one at which a sample of the candidates takes just what there is."""
-    places = [
-        np.unique(np.linspace(0, len(worth) - 1, _SAMPLES).astype(np.int64)) for worth in worths
-    ]
-    sampled = [(worth[at], cost[at]) for worth, cost, at in zip(worths, costs, places, strict=True)]
+    asks = any(mover.needs for mover in sample.movers)
     low, high = 0, highest
     for _ in range(_HALVINGS):
         middle = (low + high) // 2
-        taken = sum(int(cost[(worth - middle * cost).argmax()]) for worth, cost in sampled)
+        gains = [worth - middle * cost for worth, cost in figures]
+        best = _best_together(sample, gains) if asks else [int(gain.argmax()) for gain in gains]
+        taken = sum(int(cost[at]) for (_, cost), at in zip(figures, best, strict=True))
         low, high = (middle, high) if taken > spare else (low, middle)
     return low, high
+
+
+def _best_together(exchange: Exchange, gains: list[Integers]) -> list[int]:
+    """The candidates of most gain, a fitted one's with what it asks for."""
+    regrets = _at_price(exchange, gains, 0, 0).regrets
+    best = [int(regret.argmin()) for regret in regrets]
+    for index in range(len(best)):
+        for other, first in asked_by(exchange, index):
+            start = int(first[best[index]])
+            best[other] = start + int(regrets[other][start:].argmin())
+    return best
