@@ -37,6 +37,8 @@ class Nested:
     climbs = True
     fills_in_order = True
     prunes = True
+    is_exact = True
+    """Whether a world is possible just where `possible` says so."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms

@@ -211,9 +211,10 @@ def _raise_weighted(
     from kvplan.kernels.weighted import optimal_worlds
 
     found = optimal_worlds(nested, worlds, goal)
-    if found is not None:
-        return *found, True
-    return [_greedy(nested, worlds, goal)], _relaxed_bound(nested, worlds, goal), False
+    if found is not None and found.proven:
+        return found.worlds, found.value, True
+    good = found.worlds if found is not None else [_greedy(nested, worlds, goal)]
+    return good, _relaxed_bound(nested, worlds, goal), False
 
 
 def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Fraction | None:

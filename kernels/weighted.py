@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from math import ceil
+from typing import NamedTuple
 
 from kvplan.kernels.capacity import bisect_largest
 from kvplan.kernels.nested import Nested
@@ -24,7 +25,7 @@ from kvplan.kernels.worlds import World
 MOST_STEPS = 64
 """Largest values looked up before the search gives up; 0 leaves every such goal unproven."""
 MOST_WORLDS = 64
-MOST_RECORDS = 16 * MOST_WORLDS
+MOST_RECORDS = 4 * MOST_WORLDS
 FITTED = ("capacity", "count")
 
 
@@ -32,16 +33,23 @@ class GaveUpError(Exception):
     """The limit was reached."""
 
 
-def optimal_worlds(
-    nested: Nested, worlds: list[World], goal: GoalTerms
-) -> tuple[list[World], Fraction] | None:
-    """The least worlds that between them hold every optimum of a goal, and its value.
+class Reached(NamedTuple):
+    """The best value found of a goal, and worlds that reach it."""
 
-    None where a wide variable's worth may fall, or the limit was reached.
+    worlds: list[World]
+    value: Fraction
+    proven: bool  # it is the best there is, and the worlds hold every point that reaches it
+
+
+def optimal_worlds(nested: Nested, worlds: list[World], goal: GoalTerms) -> Reached | None:
+    """The least worlds that between them hold every optimum of a goal.
+
+    None where a wide variable's worth may fall, the search itself is not exact, or nothing was
+    found within the limit.
     """
     listed = [term for term in goal.terms if _is_listed(term)]
     wide = [term for term in goal.terms if term.weight and not _is_listed(term)]
-    if not all(map(rises, wide)):
+    if not nested.is_exact or not all(map(rises, wide)):
         return None
     search = Frontier(nested)
     try:
@@ -49,10 +57,13 @@ def optimal_worlds(
             for chosen, base in _listed(nested, world, listed):
                 search.explore(chosen, base, wide)
     except GaveUpError:
+        return search.so_far()
+    if search.best is None:
         return None
-    if search.best is None or len(search.winners) > MOST_WORLDS:
-        return None
-    return _least(search.winners), search.best
+    if len(search.winners) > MOST_RECORDS:
+        return search.so_far()
+    least = _least(search.winners)
+    return Reached(least, search.best, True) if len(least) <= MOST_WORLDS else search.so_far()
 
 
 def _is_listed(term: GoalTerm) -> bool:
@@ -116,7 +127,14 @@ class Frontier:
         self.nested = nested
         self.best: Fraction | None = None
         self.winners: list[World] = []
-        self._steps = MOST_STEPS
+        # Under linear constraints a step is a bisection over demands that are mended each time.
+        self._steps = MOST_STEPS if nested.climbs else MOST_STEPS // 10
+
+    def so_far(self) -> Reached | None:
+        """A world that reaches the best sum found, unproven."""
+        if self.best is None:
+            return None
+        return Reached(self.winners[:1], self.best, False)
 
     def explore(self, world: World, base: Fraction, terms: list[GoalTerm]) -> None:
         """Record every optimum of a world whose listed variables are worth `base`."""

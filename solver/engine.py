@@ -140,11 +140,18 @@ def search(nested: Nested) -> Answer | None:
     constrained = under_constraints(nested.terms)
     found = solve(constrained)
     if constrained.is_exact:
-        return found
+        return found if found is None or found.exact else _bounded_by(bracket, found)
     bounds = (bracket.bounds[0], *(None for _ in bracket.bounds[1:])) if bracket.bounds else ()
     if found is None or not obeys(nested, found.point):
         return bracket._replace(bounds=bounds, exact=False)
     return found._replace(bounds=bounds, exact=False)
+
+
+def _bounded_by(looser: Answer, found: Answer) -> Answer:
+    """An unproven answer, its first bound no higher than without the linear constraints."""
+    first = [bounds[0] for bounds in (looser.bounds, found.bounds) if bounds]
+    known = [bound for bound in first if bound is not None]
+    return found._replace(bounds=(min(known, default=None), *found.bounds[1:]))
 
 
 def under_constraints(terms: Terms) -> Constrained:

@@ -19,6 +19,8 @@ SAFE = 1 << 30  # tokens, counts and block sizes in tokens: no product of two le
 SAFE_BYTES = 1 << 56
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Asks = tuple[tuple[int, Integers], ...]
+"""(other mover, [candidate] index of its first one that holds what is asked for)."""
 
 
 class UnsuitedError(Exception):
@@ -45,6 +47,21 @@ class Exchange(NamedTuple):
 
     movers: tuple[Mover, ...]
     room: Integers  # [row]
+    asks: tuple[Asks, ...]  # by mover
+
+
+def exchange_between(movers: tuple[Mover, ...], room: Integers) -> Exchange:
+    """Movers, their room, and what they ask of each other."""
+    return Exchange(movers, room, tuple(_asks(movers, mover) for mover in movers))
+
+
+def _asks(movers: tuple[Mover, ...], asking: Mover) -> Asks:
+    asked = []
+    for other, mover in enumerate(movers):
+        needs = asking.needs.get(mover.term.variable.position)
+        if mover.term.variable.kind == "blocks" and needs is not None:
+            asked.append((other, np.searchsorted(mover.values, needs)))
+    return tuple(asked)
 
 
 class Found(NamedTuple):
@@ -78,16 +95,6 @@ def last_that_fits(mover: Mover, rest: Integers) -> Integers:
         else:
             last[left < 0] = -1
     return last
-
-
-def asked_by(exchange: Exchange, index: int) -> list[tuple[int, Integers]]:
-    """(mover, first candidate that holds what is asked for) for every pool that moves too."""
-    asked = []
-    for other, mover in enumerate(exchange.movers):
-        needs = exchange.movers[index].needs.get(mover.term.variable.position)
-        if mover.term.variable.kind == "blocks" and needs is not None:
-            asked.append((other, np.searchsorted(mover.values, needs)))
-    return asked
 
 
 def narrowed(mover: Mover, kept: Integers) -> Mover:

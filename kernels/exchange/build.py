@@ -19,6 +19,7 @@ from kvplan.kernels.exchange.arrays import (
     Mover,
     TooManyError,
     UnsuitedError,
+    exchange_between,
     within,
 )
 from kvplan.kernels.exchange.costs import (
@@ -36,7 +37,7 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import GoalTerm
 from kvplan.kernels.worlds import Corner, World
 
-MOST_ASKING = 1 << 16  # where a fitted variable asks for blocks that are weighed too
+MOST_ASKING = 1 << 15  # where a fitted variable asks for blocks that are weighed too
 
 
 def exchange_of(
@@ -76,7 +77,7 @@ def exchange_of(
     asked = {pool for mover in movers for pool in mover.needs}
     if sum(len(mover.values) for mover in movers) > (MOST_ASKING if asked else MOST_CANDIDATES):
         raise TooManyError
-    return Exchange(tuple(_trimmed(mover, asked) for mover in movers), room)
+    return exchange_between(tuple(_trimmed(mover, asked) for mover in movers), room)
 
 
 def _trimmed(mover: Mover, asked: set[int]) -> Mover:

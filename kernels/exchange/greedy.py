@@ -11,7 +11,6 @@ from kvplan.kernels.exchange.arrays import (
     Exchange,
     Flags,
     Found,
-    asked_by,
     last_that_fits,
     rest_of,
 )
@@ -21,7 +20,7 @@ _MOST_ORDERS = 6
 
 def greedy(exchange: Exchange) -> Found | None:
     """Movers raised one after the other, in the best of some orders."""
-    movers, _ = exchange
+    movers = exchange.movers
     first = _least(exchange)
     if first is None:
         return None
@@ -67,7 +66,7 @@ def _fits_with_needs(exchange: Exchange, picks: Sequence[int], index: int) -> Fl
     used = mover.costs - mover.costs[:, picks[index], None]
     rest = rest_of(exchange, picks)
     fits = np.ones(len(mover.values), dtype=bool)
-    for other, first in asked_by(exchange, index):
+    for other, first in exchange.asks[index]:
         pool = exchange.movers[other]
         fits &= first < len(pool.values)
         held = np.minimum(np.maximum(first, picks[other]), len(pool.values) - 1)
@@ -77,5 +76,5 @@ def _fits_with_needs(exchange: Exchange, picks: Sequence[int], index: int) -> Fl
 
 def _pick(exchange: Exchange, picks: list[int], index: int, candidate: int) -> None:
     picks[index] = candidate
-    for other, first in asked_by(exchange, index):
+    for other, first in exchange.asks[index]:
         picks[other] = max(picks[other], int(first[candidate]))

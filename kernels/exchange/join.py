@@ -17,7 +17,6 @@ from kvplan.kernels.exchange.arrays import (
     Found,
     Integers,
     TooManyError,
-    asked_by,
     last_that_fits,
     narrowed,
     rest_of,
@@ -25,7 +24,7 @@ from kvplan.kernels.exchange.arrays import (
 from kvplan.kernels.exchange.greedy import greedy, raise_mover
 from kvplan.kernels.exchange.price import Price, priced
 
-MOST_PAIRS = 1 << 18
+MOST_PAIRS = 1 << 17
 MOST_IMPROVED = 1 << 14  # candidates; with more, looking for a better sum takes too long
 FEW_PAIRS = 1 << 11  # as soon compared as a better sum is found
 MOST_WINNERS = 1 << 10
@@ -82,7 +81,7 @@ def _holds_together(exchange: Exchange, picks: Sequence[int]) -> bool:
     asked = [
         picks[other] >= first[picks[index]]
         for index in range(len(picks))
-        for other, first in asked_by(exchange, index)
+        for other, first in exchange.asks[index]
     ]
     return all(asked) and bool((rest_of(exchange, picks) >= 0).all())
 
@@ -91,7 +90,7 @@ def _joined(
     exchange: Exchange, price: Price, best: int, free: Sequence[int], picks: Sequence[int]
 ) -> Found | None:
     """The best combinations that reach `best`, movers that are not free at their picks."""
-    movers, room = exchange
+    movers, room = exchange.movers, exchange.room
     gap = price.bound - (best << price.shift)
     kept = [
         np.flatnonzero(regret <= gap) if index in free else np.array([picks[index]])
@@ -130,7 +129,7 @@ def _best(exchange: Exchange, best: int, joined: dict[int, Integers]) -> Found |
     worth: Integers = np.sum(each, axis=0)
     holds = worth >= best
     for index in joined:
-        for other, first in asked_by(exchange, index):
+        for other, first in exchange.asks[index]:
             holds &= joined[other] >= first[joined[index]]
     if not holds.any():
         return None

@@ -16,7 +16,7 @@ from kvplan.kernels.exchange.arrays import (
     Exchange,
     Integers,
     UnsuitedError,
-    asked_by,
+    exchange_between,
     narrowed,
     rest_of,
 )
@@ -40,7 +40,7 @@ class Price(NamedTuple):
 
 def priced(exchange: Exchange, picks: Sequence[int]) -> list[Price]:
     """Bounds by prices on the rows that a good combination leaves least of; the lowest first."""
-    movers, room = exchange
+    movers, room = exchange.movers, exchange.room
     lows = [mover.costs.min(axis=1) for mover in movers]
     spare = room - sum(lows)
     most = sum(int(np.abs(mover.worth).max()) for mover in movers)
@@ -50,7 +50,7 @@ def priced(exchange: Exchange, picks: Sequence[int]) -> list[Price]:
     worths = [mover.worth << shift for mover in movers]
     prices = [_at_price(exchange, worths, shift, 0)]
     places = _sampled(exchange)
-    sample = Exchange(tuple(map(narrowed, movers, places)), room)
+    sample = exchange_between(tuple(map(narrowed, movers, places)), room)
     for row in np.argsort(rest_of(exchange, picks), kind="stable")[:_PRICED_ROWS]:
         costs = [mover.costs[row] - low[row] for mover, low in zip(movers, lows, strict=True)]
         taken, left = sum(int(cost.max()) for cost in costs), int(spare[row])
@@ -74,14 +74,14 @@ def _at_price(exchange: Exchange, gains: list[Integers], shift: int, room_worth:
     if asking is None:
         return Price(tuple(regrets), tuple(regrets), {}, bound, shift)
     losses = {}
-    for other, first in asked_by(exchange, asking):
+    for other, first in exchange.asks[asking]:
         loss = np.minimum.accumulate(regrets[other][::-1])[::-1]
         losses[other] = np.append(loss, NEVER)[first]
         regrets[asking] = np.minimum(regrets[asking] + losses[other], NEVER)
     least = int(regrets[asking].min())
     regrets[asking] -= least
     alone = [*regrets]
-    for other, first in asked_by(exchange, asking):
+    for other, first in exchange.asks[asking]:
         beside = np.full(len(regrets[other]) + 1, NEVER)
         np.minimum.at(beside, first, regrets[asking] - losses[other])
         alone[other] = regrets[other] + np.minimum.accumulate(beside)[:-1]
@@ -95,7 +95,7 @@ def _sampled(exchange: Exchange) -> list[Integers]:
         for mover in exchange.movers
     ]
     for index, at in enumerate(places):
-        for other, first in asked_by(exchange, index):
+        for other, first in exchange.asks[index]:
             asked = np.minimum(first[at], len(exchange.movers[other].values) - 1)
             places[other] = np.sort(np.concatenate([places[other], asked]))
     return places
@@ -121,7 +121,7 @@ def _best_together(exchange: Exchange, gains: list[Integers]) -> list[int]:
     regrets = _at_price(exchange, gains, 0, 0).regrets
     best = [int(regret.argmin()) for regret in regrets]
     for index in range(len(best)):
-        for other, first in asked_by(exchange, index):
+        for other, first in exchange.asks[index]:
             start = int(first[best[index]])
             best[other] = start + int(regrets[other][start:].argmin())
     return best
