@@ -39,6 +39,8 @@ class Nested:
     prunes = True
     is_exact = True
     """Whether a world is possible just where `possible` says so."""
+    goes_on = True
+    """Whether a whole point is looked for where a weighted goal cannot be proven."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms

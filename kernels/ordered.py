@@ -18,12 +18,20 @@ LISTED = ("prefill", "choice")
 _MOST_ORDERS = 6
 
 
+class UnprovenError(Exception):
+    """A search that only answers with proofs has none."""
+
+
 def solve(nested: Nested) -> Answer | None:
     """Best point in the order of the goals; None when nothing fits.
 
     `exact` says whether the answer is proven: it is for ordered goals, for weighted ones over
     listed variables and at most one other whose worth never falls, and for those over more where
     the search stays within its limits. Linear constraints are not looked at here.
+
+    Raises
+    ------
+    UnprovenError : a weighted goal has no proof, and the search does not go on without one.
     """
     worlds = [world for world in nested.worlds() if nested.possible(world)]
     if not worlds:
@@ -213,8 +221,12 @@ def _raise_weighted(
     found = optimal_worlds(nested, worlds, goal)
     if found is not None and found.proven:
         return found.worlds, found.value, True
-    good = found.worlds if found is not None else [_greedy(nested, worlds, goal)]
-    return good, _relaxed_bound(nested, worlds, goal), False
+    if not nested.goes_on:
+        raise UnprovenError
+    if found is None:
+        return [_greedy(nested, worlds, goal)], _relaxed_bound(nested, worlds, goal), False
+    bound = _relaxed_bound(nested, worlds, goal) if found.bound is None else found.bound
+    return found.worlds, bound, False
 
 
 def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Fraction | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvplan.kernels.bytes import most_blocks
+from kvplan.kernels.bytes import most_blocks, pool_bytes
 from kvplan.kernels.capacity import bisect_largest, largest_unbounded
 from kvplan.kernels.constrained import MENDING, Constrained, Side, is_forced
 from kvplan.kernels.exchange.arrays import SAFE, SAFE_BYTES, Flags, Integers, UnsuitedError
@@ -58,6 +58,8 @@ def shared_row(terms: Terms, sides: tuple[Side, ...]) -> Shared | None:
 
 class Split(Constrained):
     """Constrained search that also mends the row which two members share."""
+
+    goes_on = False
 
     def __init__(self, terms: Terms, shared: Shared) -> None:
         super().__init__(terms)
@@ -127,8 +129,8 @@ class Split(Constrained):
             mended = self._with(corner, missing, guess)
             if self._within(world, mended):
                 return mended
-        ends = self._pages.between(held, full)
-        fitting = np.flatnonzero(self._fit(world, corner, missing, ends))
+        ends, taken = self._pages.between(held, full)
+        fitting = np.flatnonzero(self._fit(world, corner, missing, ends, taken))
         if not len(fitting):
             return None
         at = int(fitting[0])
@@ -159,7 +161,9 @@ class Split(Constrained):
         usable[index] += -(-more // multiple) * multiple
         return corner._replace(usable=tuple(usable))
 
-    def _fit(self, world: World, corner: Corner, missing: int, ends: Integers) -> Flags:
+    def _fit(
+        self, world: World, corner: Corner, missing: int, ends: Integers, taken: list[Integers]
+    ) -> Flags:
         """Which of many values of the first pool fit beside the second's least."""
         (c, (_, pool)), (d, (kind, index)) = self.shared.first, self.shared.second
         more = np.maximum(0, -(-(missing - c * (ends - corner.usable[pool])) // d))
@@ -176,11 +180,13 @@ class Split(Constrained):
         first_most = self.terms.pools[pool].most
         if first_most is not None:
             fits &= ends <= first_most
-        now = np.array([corner.usable[pool]]), np.array([held])
-        for row in self.terms.rows:
-            rest = row.room - self.used(row, world, corner)
-            taken = self._pages.bytes(row, ends, second) - self._pages.bytes(row, *now)
-            fits &= taken <= rest
+        for (row, _), mine in zip(self._pages.rows, taken, strict=True):
+            now = 0
+            if row.pools:
+                reserved = self.terms.pools[pool].reserved
+                now = pool_bytes(corner.usable[pool] + reserved, row.pools[pool])
+            rest = row.room - self.used(row, world, corner) + now
+            fits &= mine + self._pages.more(row, second, held) <= rest
         return fits
 
 
@@ -204,25 +210,39 @@ class _Pages:
             self._ends = block_counts(split, pool, 0, self.most)
         except UnsuitedError:
             return
+        ends = self._ends + figures.reserved
+        self.rows = [
+            (row, paged(ends, row.pools, pool) + 0 * ends)
+            for row in terms.rows
+            if row.pools or row.layers
+        ]
         self.is_known = len(self._ends) <= MOST_ENDS
 
-    def between(self, low: int, high: int) -> Integers:
-        """Page ends in [low, high), and `high` where rooms hold it."""
+    def between(self, low: int, high: int) -> tuple[Integers, list[Integers]]:
+        """Page ends in [low, high), and `high` where rooms hold it; and their bytes by row."""
         start, end = np.searchsorted(self._ends, (low, high))
         found = self._ends[start:end]
-        return np.append(found, high) if high <= self.most else found
+        taken = [each[start:end] for _, each in self.rows]
+        if high > self.most:
+            return found, taken
+        pool = self.split.shared.first[1].position
+        allocated = high + self.split.terms.pools[pool].reserved
+        last = [pool_bytes(allocated, row.pools[pool]) if row.pools else 0 for row, _ in self.rows]
+        return np.append(found, high), [
+            np.append(each, more) for each, more in zip(taken, last, strict=True)
+        ]
 
-    def bytes(self, row: Row, first: Integers, second: Integers) -> Integers:
-        """Bytes of both members in a row."""
-        split = self.split
-        pool, (kind, index) = split.shared.first[1].position, split.shared.second[1]
-        pools = split.terms.pools
-        taken: Integers = paged(first + pools[pool].reserved, row.pools, pool) + first * 0
+    def more(self, row: Row, second: Integers, held: int) -> Integers:
+        """Bytes that the second member takes in a row beyond those of `held`."""
+        kind, index = self.split.shared.second[1]
+        values = np.append(second, held)
         if kind == "experts":
-            taken += slots_bytes(split, row, second)
+            taken = slots_bytes(self.split, row, values) + 0 * values
         else:
-            taken += paged(second + pools[index].reserved, row.pools, index)
-        return taken
+            reserved = self.split.terms.pools[index].reserved
+            taken = paged(values + reserved, row.pools, index) + 0 * values
+        grown: Integers = taken[:-1] - taken[-1]
+        return grown
 
     def _most_of_second(self) -> int:
         split = self.split

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kvplan.kernels.capacity import bisect_largest
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GoalTerm, GoalTerms
+from kvplan.kernels.terms import GoalTerm, GoalTerms, Variable
 from kvplan.kernels.values import rises, term_value
 from kvplan.kernels.worlds import World
 
@@ -38,7 +38,8 @@ class Reached(NamedTuple):
 
     worlds: list[World]
     value: Fraction
-    proven: bool  # it is the best there is, and the worlds hold every point that reaches it
+    bound: Fraction | None  # no point is worth more, where that was seen
+    proven: bool  # the value is the best there is, and the worlds hold every point that reaches it
 
 
 def optimal_worlds(nested: Nested, worlds: list[World], goal: GoalTerms) -> Reached | None:
@@ -52,18 +53,18 @@ def optimal_worlds(nested: Nested, worlds: list[World], goal: GoalTerms) -> Reac
     if not nested.is_exact or not all(map(rises, wide)):
         return None
     search = Frontier(nested)
+    starts = [start for world in worlds for start in _listed(nested, world, listed)]
     try:
-        for world in worlds:
-            for chosen, base in _listed(nested, world, listed):
-                search.explore(chosen, base, wide)
+        for chosen, base in starts:
+            search.explore(chosen, base, wide)
     except GaveUpError:
-        return search.so_far()
+        return search.so_far(len(starts))
     if search.best is None:
         return None
-    if len(search.winners) > MOST_RECORDS:
-        return search.so_far()
     least = _least(search.winners)
-    return Reached(least, search.best, True) if len(least) <= MOST_WORLDS else search.so_far()
+    if len(least) > MOST_WORLDS:
+        return search.so_far(len(starts))
+    return Reached(least, search.best, search.best, True)
 
 
 def _is_listed(term: GoalTerm) -> bool:
@@ -130,24 +131,36 @@ class Frontier:
         # Under linear constraints a step is a bisection over demands that are mended each time.
         self._steps = MOST_STEPS if nested.climbs else MOST_STEPS // 10
 
-    def so_far(self) -> Reached | None:
+        self._known: dict[tuple[World, Variable], int | None] = {}
+        self._explored = 0  # worlds whose bounds are known
+        self._bound: Fraction | None = None
+
+    def so_far(self, starts: int) -> Reached | None:
         """A world that reaches the best sum found, unproven."""
         if self.best is None:
             return None
-        return Reached(self.winners[:1], self.best, False)
+        bound = self._bound if self._explored == starts else None
+        return Reached(self.winners[:1], self.best, bound, False)
+
+    def _limit(self, bound: Fraction) -> None:
+        self._explored += 1
+        self._bound = bound if self._bound is None else max(bound, self._bound)
 
     def explore(self, world: World, base: Fraction, terms: list[GoalTerm]) -> None:
         """Record every optimum of a world whose listed variables are worth `base`."""
         if not terms:
             self._spend()
+            self._limit(base)
             if self.nested.possible(world):
                 self._record(world, base)
             return
         tops = [self._largest(world, term) for term in terms]
         reached = [(term, top) for term, top in zip(terms, tops, strict=True) if top is not None]
         if len(reached) < len(terms):
+            self._explored += 1
             return
         bound = base + sum(term_value(term, top) for term, top in reached)
+        self._limit(bound)
         if self.best is not None and bound < self.best:
             return
         if len(terms) > 1 and self.by_arrays and self._exchange(world, base, reached):
@@ -273,8 +286,11 @@ class Frontier:
             raise GaveUpError
 
     def _largest(self, world: World, term: GoalTerm) -> int | None:
-        self._spend()
-        return self.nested.largest(world, term.variable)
+        key = world, term.variable
+        if key not in self._known:
+            self._spend()
+            self._known[key] = self.nested.largest(world, term.variable)
+        return self._known[key]
 
     def _beside(self, world: World, term: GoalTerm, other: GoalTerm | None, value: int) -> int:
         """The largest value of a variable beside another's, which it is known to have."""

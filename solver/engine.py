@@ -7,7 +7,7 @@ from typing import get_args
 
 from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.ordered import solve
+from kvplan.kernels.ordered import UnprovenError, solve
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, constraint_value, holds
 from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
@@ -138,7 +138,11 @@ def search(nested: Nested) -> Answer | None:
     if bracket is None or obeys(nested, bracket.point):
         return bracket
     constrained = under_constraints(nested.terms)
-    found = solve(constrained)
+    try:
+        found = solve(constrained)
+    except UnprovenError:
+        constrained = Constrained(nested.terms)
+        found = solve(constrained)
     if constrained.is_exact:
         return found if found is None or found.exact else _bounded_by(bracket, found)
     bounds = (bracket.bounds[0], *(None for _ in bracket.bounds[1:])) if bracket.bounds else ()
