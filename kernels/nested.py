@@ -39,8 +39,8 @@ class Nested:
     prunes = True
     is_exact = True
     """Whether a world is possible just where `possible` says so."""
-    goes_on = True
-    """Whether a whole point is looked for where a weighted goal cannot be proven."""
+    weighs = True
+    """Whether goals over several wide variables are tried."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms

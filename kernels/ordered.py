@@ -19,7 +19,7 @@ _MOST_ORDERS = 6
 
 
 class UnprovenError(Exception):
-    """A search that only answers with proofs has none."""
+    """A search meets a weighted goal over several wide variables, which it leaves to others."""
 
 
 def solve(nested: Nested) -> Answer | None:
@@ -31,7 +31,7 @@ def solve(nested: Nested) -> Answer | None:
 
     Raises
     ------
-    UnprovenError : a weighted goal has no proof, and the search does not go on without one.
+    UnprovenError : the search does not weigh several wide variables.
     """
     worlds = [world for world in nested.worlds() if nested.possible(world)]
     if not worlds:
@@ -216,13 +216,13 @@ def _raise_weighted(
     nested: Nested, worlds: list[World], goal: GoalTerms
 ) -> tuple[list[World], Fraction | None, bool]:
     """Every optimal world of a goal over several wide variables; else a good world and a bound."""
+    if not nested.weighs:
+        raise UnprovenError
     from kvplan.kernels.weighted import optimal_worlds
 
     found = optimal_worlds(nested, worlds, goal)
     if found is not None and found.proven:
         return found.worlds, found.value, True
-    if not nested.goes_on:
-        raise UnprovenError
     if found is None:
         return [_greedy(nested, worlds, goal)], _relaxed_bound(nested, worlds, goal), False
     bound = _relaxed_bound(nested, worlds, goal) if found.bound is None else found.bound

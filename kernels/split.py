@@ -59,7 +59,7 @@ def shared_row(terms: Terms, sides: tuple[Side, ...]) -> Shared | None:
 class Split(Constrained):
     """Constrained search that also mends the row which two members share."""
 
-    goes_on = False
+    weighs = False  # a step takes too long for that
 
     def __init__(self, terms: Terms, shared: Shared) -> None:
         super().__init__(terms)

@@ -23,6 +23,7 @@ from kvplan.kernels.exchange.arrays import (
 
 _SAMPLES = 96
 _HALVINGS = 28
+_FEW_HALVINGS = 14  # where each takes long
 _PRICED_ROWS = 2
 _BITS = 60
 NEVER = 1 << _BITS + 1  # regret of what cannot be
@@ -107,7 +108,7 @@ def _near_best(
     """Two prices around the one at which a sample of the candidates takes just what there is."""
     asks = any(mover.needs for mover in sample.movers)
     low, high = 0, highest
-    for _ in range(_HALVINGS):
+    for _ in range(_FEW_HALVINGS if asks else _HALVINGS):
         middle = (low + high) // 2
         gains = [worth - middle * cost for worth, cost in figures]
         best = _best_together(sample, gains) if asks else [int(gain.argmax()) for gain in gains]
