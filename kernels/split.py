@@ -35,7 +35,9 @@ class Shared(NamedTuple):
 
 def split_search(plain: Constrained) -> Split | None:
     """The search that mends the one row which two members share, where that is exact."""
-    shared = shared_row(plain.terms, plain.sides) if plain.is_small else None
+    # A capacity of many classes is looked up in each of them, which takes CP-SAT less time.
+    few = plain.is_small and not any(grid and grid.has_many_classes for grid in plain.grids)
+    shared = shared_row(plain.terms, plain.sides) if few else None
     split = None if shared is None else Split(plain.terms, shared)
     return split if split is not None and split.is_exact else None
 
