@@ -12,25 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvplan.kernels.bytes import most_blocks, pool_bytes
+from kvplan.kernels.bytes import pool_bytes
 from kvplan.kernels.capacity import bisect_largest, largest_unbounded
 from kvplan.kernels.constrained import MENDING, Constrained, Side, is_forced
-from kvplan.kernels.exchange.arrays import SAFE, SAFE_BYTES, Flags, Integers, UnsuitedError
-from kvplan.kernels.exchange.costs import block_counts, paged, slots_bytes
-from kvplan.kernels.terms import Row, Terms, Variable
+from kvplan.kernels.exchange.arrays import SAFE_BYTES, Flags, Integers
+from kvplan.kernels.pages import Member, Pages
+from kvplan.kernels.terms import Terms, Variable
 from kvplan.kernels.values import linear_value
 from kvplan.kernels.worlds import Corner, World, point_at
-
-MOST_ENDS = 1 << 14
-"""Page ends of a pool that are compared; 0 leaves such rows unproven."""
 
 
 class Shared(NamedTuple):
     """A row that two members can mend; the first is a pool."""
 
     side: Side
-    first: tuple[int, Variable]
-    second: tuple[int, Variable]
+    first: Member
+    second: Member
 
 
 def split_search(plain: Constrained) -> Split | None:
@@ -69,7 +66,7 @@ class Split(Constrained):
         self.forced = tuple(side for side in self.sides if side != shared.side)
         self._hint = 0
         self._any = False  # any split will do, not only that with the fewest of the first pool
-        self._pages = _Pages(self)
+        self._pages = Pages(self, shared.first, shared.second)
         self.is_exact = self.is_small and self._pages.is_known
 
     def possible(self, world: World) -> bool:
@@ -190,70 +187,3 @@ class Split(Constrained):
             rest = row.room - self.used(row, world, corner) + now
             fits &= mine + self._pages.more(row, second, held) <= rest
         return fits
-
-
-class _Pages:
-    """Where the bytes of a shared row's first pool rise, and the most that rooms hold."""
-
-    def __init__(self, split: Split) -> None:
-        self.split = split
-        terms, (c, (_, pool)), (d, _) = split.terms, split.shared.first, split.shared.second
-        self.is_known = False
-        self.second_most = self._most_of_second()
-        rooms = [row for row in terms.rows if row.pools and row.pools[pool]]
-        if not rooms or max(c, d) >= SAFE or max(row.room for row in terms.rows) >= SAFE_BYTES:
-            return
-        figures = terms.pools[pool]
-        most = min(most_blocks(row.room, row.pools[pool]) for row in rooms) - figures.reserved
-        self.most = max(0, most // figures.multiple * figures.multiple)
-        if self.most >= SAFE:
-            return
-        try:
-            self._ends = block_counts(split, pool, 0, self.most)
-        except UnsuitedError:
-            return
-        ends = self._ends + figures.reserved
-        self.rows = [
-            (row, paged(ends, row.pools, pool) + 0 * ends)
-            for row in terms.rows
-            if row.pools or row.layers
-        ]
-        self.is_known = len(self._ends) <= MOST_ENDS
-
-    def between(self, low: int, high: int) -> tuple[Integers, list[Integers]]:
-        """Page ends in [low, high), and `high` where rooms hold it; and their bytes by row."""
-        start, end = np.searchsorted(self._ends, (low, high))
-        found = self._ends[start:end]
-        taken = [each[start:end] for _, each in self.rows]
-        if high > self.most:
-            return found, taken
-        pool = self.split.shared.first[1].position
-        allocated = high + self.split.terms.pools[pool].reserved
-        last = [pool_bytes(allocated, row.pools[pool]) if row.pools else 0 for row, _ in self.rows]
-        return np.append(found, high), [
-            np.append(each, more) for each, more in zip(taken, last, strict=True)
-        ]
-
-    def more(self, row: Row, second: Integers, held: int) -> Integers:
-        """Bytes that the second member takes in a row beyond those of `held`."""
-        kind, index = self.split.shared.second[1]
-        values = np.append(second, held)
-        if kind == "experts":
-            taken = slots_bytes(self.split, row, values) + 0 * values
-        else:
-            reserved = self.split.terms.pools[index].reserved
-            taken = paged(values + reserved, row.pools, index) + 0 * values
-        grown: Integers = taken[:-1] - taken[-1]
-        return grown
-
-    def _most_of_second(self) -> int:
-        split = self.split
-        (kind, index), experts = split.shared.second[1], split.terms.experts
-        found = [SAFE]
-        for row in split.terms.rows:
-            if kind == "blocks" and row.pools and row.pools[index]:
-                found.append(most_blocks(row.room, row.pools[index]))
-            elif kind == "experts" and row.layers and experts is not None:
-                least = min(size for _, size in experts.sizes)
-                found.append(row.room // max(1, row.layers * least))
-        return max(0, min(found))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.kernels import weighted
-from kvplan.kernels.weighted import Frontier
+from kvplan.kernels import frontier
+from kvplan.kernels.frontier import Frontier
 from kvplan.models import Infeasible, Plan, Problem
 from kvplan.solver import plan
 from kvplan.solver.oracle import best, check
@@ -56,7 +56,7 @@ def test_beyond_its_limit_the_search_claims_nothing(monkeypatch: pytest.MonkeyPa
     """CP-SAT answers instead, and the same."""
     few = range(CHUNK // 2)
     full, _ = proven(few)
-    monkeypatch.setattr(weighted, "MOST_STEPS", 0)
+    monkeypatch.setattr(frontier, "MOST_STEPS", 0)
     proofs, plans = proven(few)
     assert proofs < full
     assert plans > len(few) // 2

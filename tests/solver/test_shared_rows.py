@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels import split
+from kvplan.kernels import pages
 from kvplan.models import EngineError, Infeasible, Plan, Problem
 from kvplan.solver import plan
 from kvplan.solver.oracle import best, check
@@ -49,13 +49,13 @@ def test_every_split_is_the_oracles(start: int, monkeypatch: pytest.MonkeyPatch)
     seeds = range(start, start + CHUNK)
     proven = proofs(seeds)
     assert proven > CHUNK // 2
-    monkeypatch.setattr(split, "MOST_ENDS", 0)
+    monkeypatch.setattr(pages, "MOST_ENDS", 0)
     assert CHUNK // 4 < proofs(seeds) < proven - CHUNK // 16
 
 
 def test_beyond_its_limit_cp_sat_answers_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [shared_row_problem(seed) for seed in range(CHUNK // 2)]
-    monkeypatch.setattr(split, "MOST_ENDS", 0)
+    monkeypatch.setattr(pages, "MOST_ENDS", 0)
     certificates = set()
     for seed, problem in enumerate(problems):
         truth = best(problem)
