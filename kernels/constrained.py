@@ -18,7 +18,7 @@ from kvplan.kernels.worlds import Corner, World, point_at
 
 _ROUNDS = 64
 _MOST_CLASSES = 4096  # residues to bisect one by one where a constraint holds a capacity
-_MENDING = ("blocks", "experts")
+MENDING = ("blocks", "experts")
 
 
 class Side(NamedTuple):
@@ -45,6 +45,12 @@ def sides_of(terms: Terms) -> tuple[Side, ...]:
     return tuple(sides)
 
 
+def is_forced(side: Side) -> bool:
+    """Whether a row has no member that mends it, or one whose least value is easily found."""
+    menders = side.menders
+    return not menders or (len(menders) == 1 and menders[0][1].kind in MENDING)
+
+
 class Constrained(Nested):
     """Nested search whose least demands obey the linear constraints."""
 
@@ -55,16 +61,16 @@ class Constrained(Nested):
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
         self.sides = sides_of(terms)
+        self.forced = self.sides  # rows with at most one member that mends them
         for side in self.sides:
             for _, variable, _ in side.terms:
                 if variable.kind == "capacity":
                     grid = CapacityGrid(terms, variable.position, every_token=True)
                     self.grids[variable.position] = grid
-        menders = [side.menders for side in self.sides]
-        small = all(grid is None or grid.period <= _MOST_CLASSES for grid in self.grids)
-        self.is_exact = (small and not terms.fill_shares) and all(
-            not found or (len(found) == 1 and found[0][1].kind in _MENDING) for found in menders
+        self.is_small = not terms.fill_shares and all(
+            grid is None or grid.period <= _MOST_CLASSES for grid in self.grids
         )
+        self.is_exact = self.is_small and all(map(is_forced, self.sides))
 
     def worlds(self) -> list[World]:
         """Undecided worlds; if mending is not forced, raised until a demand obeys the rows."""
@@ -87,7 +93,7 @@ class Constrained(Nested):
 
     def fits(self, world: World, corner: Corner) -> bool:
         """Pool and slot limits, budgets, and every linear row."""
-        return self._within(world, corner) and self._broken(world, corner) is None
+        return self._within(world, corner) and self._broken(world, corner, self.sides) is None
 
     def _within(self, world: World, corner: Corner) -> bool:
         experts = self.terms.experts
@@ -112,7 +118,7 @@ class Constrained(Nested):
 
     def _mended(self, world: World, corner: Corner) -> Corner | None:
         """The demand with the first broken row mended; None if no row is broken."""
-        broken = self._broken(world, corner)
+        broken = self._broken(world, corner, self.forced)
         if broken is None:
             return None
         side, missing = broken
@@ -127,10 +133,12 @@ class Constrained(Nested):
                 return corner._replace(usable=tuple(usable))
         return corner
 
-    def _broken(self, world: World, corner: Corner) -> tuple[Side, int] | None:
+    def _broken(
+        self, world: World, corner: Corner, sides: tuple[Side, ...]
+    ) -> tuple[Side, int] | None:
         """The first row that a demand breaks, and what is missing."""
         point = point_at(world, corner, corner.experts)
-        for side in self.sides:
+        for side in sides:
             missing = side.least - linear_value(self.terms, self.demand, point, side.terms)
             if missing > 0:
                 return side, missing
@@ -139,7 +147,7 @@ class Constrained(Nested):
     def _raised(self, world: World) -> World | None:
         """Raise counts, capacities or the chunk until some least demand breaks no row."""
         for _ in range(_ROUNDS):
-            broken = [self._broken(world, corner) for corner in self.corners(world)]
+            broken = [self._broken(world, corner, self.sides) for corner in self.corners(world)]
             if None in broken:
                 return world
             step = self._grown(world, *next(entry for entry in broken if entry is not None))

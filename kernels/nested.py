@@ -40,6 +40,10 @@ class Nested:
     fills_in_order = True
     prunes = True
     goes_direct = True
+    is_exact = True
+    """Whether a world is possible just where `possible` says so."""
+    weighs = True
+    """Whether goals over several wide variables are tried."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms

@@ -18,12 +18,20 @@ LISTED = ("prefill", "choice")
 _MOST_ORDERS = 6
 
 
+class UnprovenError(Exception):
+    """A search meets a weighted goal over several wide variables, which it leaves to others."""
+
+
 def solve(nested: Nested) -> Answer | None:
     """Best point in the order of the goals; None when nothing fits.
 
-    `exact` says whether the answer is proven: it is for ordered goals, and for weighted ones over
-    listed variables and at most one other whose worth never falls. Linear constraints are not
-    looked at here.
+    `exact` says whether the answer is proven: it is for ordered goals, for weighted ones over
+    listed variables and at most one other whose worth never falls, and for those over more where
+    the search stays within its limits. Linear constraints are not looked at here.
+
+    Raises
+    ------
+    UnprovenError : the search does not weigh several wide variables.
     """
     if nested.direct is not None:
         return nested.direct.answer([row.room for row in nested.terms.rows])
@@ -43,12 +51,28 @@ def solve(nested: Nested) -> Answer | None:
         elif _is_listable(goal):
             worlds, bound = _raise_listed(nested, worlds, goal)
         else:
-            bound = _relaxed_bound(nested, worlds, goal)
-            worlds = [_greedy(nested, worlds, goal)]
-        # What follows an unproven goal is only bounded within the world it ended in.
+            worlds, bound, proven = _raise_weighted(nested, worlds, goal)
+            # What follows an unproven goal is only bounded within the world it ended in.
+            bounds.append(bound if exact else None)
+            exact = exact and proven
+            continue
         bounds.append(bound if exact else None)
-        exact = exact and (variable is not None or _is_listable(goal))
-    return finish(nested, worlds[0], bounds, exact)
+    return _best_end(nested, worlds, bounds, exact)
+
+
+def _best_end(
+    nested: Nested, worlds: list[World], bounds: Sequence[Fraction | None], exact: bool
+) -> Answer | None:
+    """The answer of the world that keeps most experts, then holds the smallest pools in order."""
+    if len(worlds) == 1:
+        return finish(nested, worlds[0], bounds, exact)
+    # What a share is of depends on which world the other pools are smallest in.
+    exact = exact and not nested.terms.fill_shares
+    ends = [finish(nested, world, bounds, exact) for world in worlds]
+    found = [answer for answer in ends if answer is not None]
+    if not found:
+        return None
+    return min(found, key=lambda answer: (-answer.point.kept, answer.point.usable))
 
 
 def _is_tail(nested: Nested, worlds: list[World], number: int) -> bool:
@@ -188,6 +212,23 @@ def _hold(nested: Nested, world: World, term: GoalTerm, worth: Fraction) -> Worl
     low, _ = nested.range_of(world, term.variable)
     spare = bisect_largest(lambda less: term_value(term, top - less) >= worth, 0, top - low)
     return nested.at_least(world, term.variable, top - spare)
+
+
+def _raise_weighted(
+    nested: Nested, worlds: list[World], goal: GoalTerms
+) -> tuple[list[World], Fraction | None, bool]:
+    """Every optimal world of a goal over several wide variables; else a good world and a bound."""
+    if not nested.weighs:
+        raise UnprovenError
+    from kvplan.kernels.weighted import optimal_worlds
+
+    found = optimal_worlds(nested, worlds, goal)
+    if found is not None and found.proven:
+        return found.worlds, found.value, True
+    if found is None:
+        return [_greedy(nested, worlds, goal)], _relaxed_bound(nested, worlds, goal), False
+    bound = _relaxed_bound(nested, worlds, goal) if found.bound is None else found.bound
+    return found.worlds, bound, False
 
 
 def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Fraction | None:

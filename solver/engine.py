@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.ordered import solve
+from kvplan.kernels.ordered import UnprovenError, solve
+from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, constraint_value, holds
 from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
 from kvplan.solver.assemble import Credit, Engine, assemble, infeasible
@@ -196,14 +197,35 @@ def search(nested: Nested) -> Answer | None:
     bracket = solve(nested)
     if bracket is None or obeys(nested, bracket.point):
         return bracket
-    constrained = Constrained(nested.terms)
-    found = solve(constrained)
+    constrained = under_constraints(nested.terms)
+    try:
+        found = solve(constrained)
+    except UnprovenError:
+        constrained = Constrained(nested.terms)
+        found = solve(constrained)
     if constrained.is_exact:
-        return found
+        return found if found is None or found.exact else _bounded_by(bracket, found)
     bounds = (bracket.bounds[0], *(None for _ in bracket.bounds[1:])) if bracket.bounds else ()
     if found is None or not obeys(nested, found.point):
         return bracket._replace(bounds=bounds, exact=False)
     return found._replace(bounds=bounds, exact=False)
+
+
+def _bounded_by(looser: Answer, found: Answer) -> Answer:
+    """An unproven answer, its first bound no higher than without the linear constraints."""
+    first = [bounds[0] for bounds in (looser.bounds, found.bounds) if bounds]
+    known = [bound for bound in first if bound is not None]
+    return found._replace(bounds=(min(known, default=None), *found.bounds[1:]))
+
+
+def under_constraints(terms: Terms) -> Constrained:
+    """The search under linear constraints, of the form that proves most."""
+    constrained = Constrained(terms)
+    if constrained.is_exact:
+        return constrained
+    from kvplan.kernels.split import split_search
+
+    return split_search(constrained) or constrained
 
 
 def obeys(nested: Nested, point: Point) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -12,35 +11,11 @@ from kvplan.models.errors import EngineError
 from kvplan.solver import plan
 from kvplan.solver.assemble import Engine
 from kvplan.solver.oracle import Best, best, check
+from support.decisions import expected, found
 from support.instances import random_problem
 
 INSTANCES = 3_072
 CHUNK = 128
-
-
-def expected(answer: Best | None) -> dict[str, Any] | None:
-    """What the oracle found best, in the plan's terms."""
-    if answer is None:
-        return None
-    return {
-        "blocks": dict(answer.blocks),
-        "floors": dict(answer.floors),
-        "prefill_chunk": answer.prefill_chunk,
-        "expert_slots": answer.expert_slots,
-        "expert_slots_in_prefill": answer.expert_slots_in_prefill,
-        "choices": dict(answer.choices),
-        "copies": answer.copies,
-        "requests": dict(answer.requests),
-    }
-
-
-def found(answer: Plan) -> dict[str, Any]:
-    """The same fields of a plan."""
-    names = ("blocks", "floors", "prefill_chunk", "expert_slots", "expert_slots_in_prefill")
-    return {
-        **{name: getattr(answer, name) for name in (*names, "choices", "copies")},
-        "requests": {r.name: (r.capacity, r.history, r.count) for r in answer.requests},
-    }
 
 
 def goals(answer: Best) -> dict[str, Fraction]:

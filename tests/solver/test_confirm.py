@@ -32,7 +32,7 @@ def test_a_plan_of_cp_sat_that_the_search_confirms_says_both() -> None:
 
 
 def test_where_the_search_proves_nothing_cp_sat_stands_alone() -> None:
-    goal = {"maximize": {"capacity:q": 1, "prefill": 2, "blocks:p": 1}}
+    goal = {"maximize": {"capacity:q": 1, "prefill": 2, "blocks:p": -1}}
     answer = solve_confirmed(problem(goals=[goal]))
     assert (answer.status, answer.proof.certificate) == ("optimal", "cp-sat")
 

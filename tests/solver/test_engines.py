@@ -147,7 +147,7 @@ class _Response:
 
 
 def test_figures_beyond_64_bits_are_answered_by_the_search() -> None:
-    huge = micro(2**62, goals=[{"maximize": {"blocks:p": 1, "blocks:q": 1}}], pools=HUGE)
+    huge = micro(2**62, goals=[{"maximize": {"blocks:p": 1, "blocks:q": -1}}], pools=HUGE)
     answer = plan(huge)
     assert with_fields(answer) == ("feasible", "auto", "search")
     assert answer.notes[-1] == "engine: the figures leave CP-SAT's 64-bit range"
@@ -155,6 +155,8 @@ def test_figures_beyond_64_bits_are_answered_by_the_search() -> None:
     with pytest.raises(EngineError, match="leave CP-SAT's 64-bit range"):
         plan(huge, engine="cp-sat")
     assert plan(micro(2**62, **pool(bytes=1))).blocks == {"p": 2**62}
+    even = micro(2**62, goals=[{"maximize": {"blocks:p": 1, "blocks:q": 1}}], pools=HUGE)
+    assert with_fields(plan(even)) == ("optimal", "auto", "nested")
 
 
 HUGE = [{"name": "p", "bytes": 2**61 - 1}, {"name": "q", "bytes": 2**61 - 3}]

@@ -194,7 +194,7 @@ def test_two_wide_variables_against_every_pair(
 
 
 def test_a_search_without_a_proof_says_so_and_bounds_what_it_found() -> None:
-    goal = {"maximize": {"count:q": 10, "experts": 7}}
+    goal = {"maximize": {"count:q": 10, "experts": 7}, "curves": {"experts": HOLLOW}}
     searched = plan(wide(goal), engine="bisect")
     assert searched.status == searched.proof.status == "feasible"
     assert searched.proof.certificate == "search"

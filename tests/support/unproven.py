@@ -20,8 +20,9 @@ def plain() -> Problem:
 
 
 def weighted() -> Problem:
-    """A weighted goal over two wide variables: the search proves nothing."""
-    goal = {"maximize": {"count:q": 10, "experts": 7}}
+    """Two wide variables, one of whose worth may fall: the search proves nothing."""
+    curves = {"experts": [[0, 0], [3, 21], [5, 20], [12, 69]]}
+    goal = {"maximize": {"count:q": 10, "experts": 1}, "curves": curves}
     return micro(100, experts=SLOTS, goals=[goal], fill="none", **one(4, fit="count", count=9))
 
 

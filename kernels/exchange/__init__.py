@@ -1,0 +1,1 @@
+"""Weighted goals by arrays: all candidates of all variables compared at once."""
