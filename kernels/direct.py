@@ -37,7 +37,9 @@ def is_direct(terms: Terms) -> bool:
         return True
     if fitted[0].is_count or terms.batches[fitted[0].batch].prefix_tokens:
         return False
-    if terms.goals[0].single != ("capacity", 0) or any(rule.scratch for rule in terms.caches):
+    if terms.goals[0].single != ("capacity", 0) or terms.goals[0].terms[0].weight != 1:
+        return False
+    if any(rule.scratch for rule in terms.caches):
         return False
     return len(block_sizes(terms)) == 1
 

@@ -48,6 +48,8 @@ def solve(nested: Nested) -> Answer | None:
             break
         if variable is not None:
             worlds, bound = _raise(nested, worlds, variable)
+            if bound is not None:
+                bound *= goal.terms[0].weight
         elif _is_listable(goal):
             worlds, bound = _raise_listed(nested, worlds, goal)
         else:

@@ -87,7 +87,8 @@ def term_value(term: GoalTerm, at: int) -> Fraction:
 def goal_value(terms: Terms, demand: Demand, point: Point, goal: GoalTerms) -> Fraction:
     """Exact value of a goal at a point."""
     if goal.single is not None:
-        return Fraction(variable_value(terms, demand, point, goal.single))
+        value, weight = variable_value(terms, demand, point, goal.single), goal.terms[0].weight
+        return Fraction(value) if weight == 1 else weight * value
     total = Fraction(0)
     for term in goal.terms:
         total += term_value(term, variable_value(terms, demand, point, term.variable))

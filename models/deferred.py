@@ -44,7 +44,9 @@ class Deferred(Frozen):
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).deferred_fields:
-            return self.complete().__dict__[name]
+            written = self.complete().__dict__
+            if name in written:
+                return written[name]
         return super().__getattr__(name)  # type: ignore[misc]
 
     # Without a return annotation Pydantic keeps the fields' own JSON Schema for dumps.

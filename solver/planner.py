@@ -14,7 +14,7 @@ from kvplan.solver.assemble import Credit, Engine, Moved, assemble, infeasible
 from kvplan.solver.budget import auto_granule, merge_key
 from kvplan.solver.engine import check_arguments, device_of, plan_formulation, resizable
 from kvplan.solver.formulation import Formulation, formulate
-from kvplan.solver.resize import Quota, read_quotas
+from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
 from kvplan.solver.unrolled import Holds, unrolled_check
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Planner:
     def __init__(self, problem: Problem) -> None:
         self._formulation = formulate(problem)
         self._nested = Nested(self._formulation.terms)
-        self._compiled: dict[tuple[int, ...], _Compiled] = {}
+        self._compiled: dict[tuple[Ranks, tuple[int, ...]], _Compiled] = {}
         self._has_auto = any(
             buffer.granule == "auto" for pool in problem.pools for buffer in pool.layout
         )
@@ -53,8 +53,8 @@ class Planner:
 
         Parameters
         ----------
-        quota : bytes for every rank, or by rank name (ranks left out keep theirs); None: as in the
-            problem. A rank with `memory` gets a declared quota instead.
+        quota : bytes for every rank, or by rank name; None: as in the problem. A rank that is
+            left out stays as it is; one with `memory` gets a declared quota instead.
         engine, deadline, device, kernel : as for `plan`.
 
         Raises
@@ -67,25 +67,34 @@ class Planner:
             return plan_formulation(
                 self._formulation, self._nested, engine=engine, deadline=deadline, on=on
             )
-        quotas = read_quotas(self._formulation.problem, quota)
-        return self._for(quotas).plan(quotas, engine, deadline, on)
+        problem = self._formulation.problem
+        quotas = read_quotas(problem, quota)
+        return self._for(quotas, measured_ranks(problem, quota)).plan(quotas, engine, deadline, on)
 
-    def _for(self, quotas: tuple[int, ...]) -> _Compiled:
+    def _for(self, quotas: tuple[int, ...], measured: Ranks) -> _Compiled:
         """The compiled shape; one for each set of "auto" granules, which follow the quotas."""
-        key = tuple(map(auto_granule, quotas)) if self._has_auto else ()
+        key = (measured, tuple(map(auto_granule, quotas)) if self._has_auto else ())
         if key not in self._compiled:
-            self._compiled[key] = _Compiled(_declared(self._formulation.problem, quotas))
+            self._compiled[key] = _Compiled(self._formulation.problem, quotas, measured)
         return self._compiled[key]
 
 
 class _Compiled:
-    """A formulation whose rows take other quotas."""
+    """A formulation whose rows take other quotas.
 
-    def __init__(self, problem: Problem) -> None:
-        self._formulation = formulate(problem)
+    Parameters
+    ----------
+    quotas : bytes by rank.
+    measured : ranks that keep the quota of their `memory`.
+    """
+
+    def __init__(self, problem: Problem, quotas: tuple[int, ...], measured: Ranks) -> None:
+        self._measured = measured
+        self._formulation = formulate(_declared(problem, quotas, measured))
         self._nested = Nested(self._formulation.terms)
         rows = self._formulation.terms.every_row
-        self._fixed = [(row.rank, row.quota - row.room) for row in rows]
+        # A headroom row has a quota of its own, which stays beside that of its rank.
+        self._fixed = [(row.rank, quotas[row.rank] - row.room) for row in rows]
         groups: dict[object, list[int]] = {}
         for number, row in enumerate(rows):
             groups.setdefault(merge_key(row), []).append(number)
@@ -134,14 +143,17 @@ class _Compiled:
     def at(self, quotas: tuple[int, ...]) -> tuple[Formulation, Nested]:
         """The formulation and its search for other quotas; needs stay computed."""
         rows = [
-            row._replace(room=quotas[rank] - fixed, quota=quotas[rank])
+            row._replace(
+                room=quotas[rank] - fixed,
+                quota=row.quota if rank in self._measured else quotas[rank],
+            )
             for row, (rank, fixed) in zip(
                 self._formulation.terms.every_row, self._fixed, strict=True
             )
         ]
         merged = [min([rows[i] for i in group], key=_room) for group in self._groups]
         terms = self._formulation.terms._replace(rows=tuple(merged), every_row=tuple(rows))
-        problem = _declared(self._formulation.problem, quotas)
+        problem = _declared(self._formulation.problem, quotas, self._measured)
         formulation = replace(self._formulation, problem=problem, terms=terms)
         return formulation, self._nested.rebased(terms)
 
@@ -150,10 +162,12 @@ def _room(row: Row) -> int:
     return row.room
 
 
-def _declared(problem: Problem, quotas: tuple[int, ...]) -> Problem:
-    """The problem with declared quotas."""
+def _declared(problem: Problem, quotas: tuple[int, ...], measured: Ranks) -> Problem:
+    """The problem with declared quotas, some ranks apart."""
     ranks = tuple(
-        Rank.model_construct(name=rank.name, stage=rank.stage, quota=quota, memory=None)
-        for rank, quota in zip(problem.ranks, quotas, strict=True)
+        rank
+        if index in measured
+        else Rank.model_construct(name=rank.name, stage=rank.stage, quota=quota, memory=None)
+        for index, (rank, quota) in enumerate(zip(problem.ranks, quotas, strict=True))
     )
     return problem.model_copy(update={"ranks": ranks})

@@ -15,6 +15,8 @@ from kvplan.solver.budget import rank_granule
 from kvplan.solver.formulation import Held
 
 Quota = int | str | Mapping[str, int | str]
+Ranks = frozenset[int]
+"""Positions of ranks."""
 
 
 def held_problem(problem: Problem, plan: Plan, quota: Quota) -> Problem:
@@ -95,6 +97,14 @@ def read_quotas(problem: Problem, quota: Quota) -> tuple[int, ...]:
     )
 
 
+def measured_ranks(problem: Problem, quota: Quota) -> Ranks:
+    """Ranks that keep the quota of their `memory`, since they are left out."""
+    if not isinstance(quota, Mapping):
+        return frozenset()
+    left_out = ((i, rank) for i, rank in enumerate(problem.ranks) if rank.name not in quota)
+    return frozenset(index for index, rank in left_out if rank.memory is not None)
+
+
 def _read(figure: int | str, name: str) -> int:
     try:
         return parse_bytes(figure, round_up=False)
@@ -104,13 +114,11 @@ def _read(figure: int | str, name: str) -> int:
 
 
 def _with_quotas(problem: Problem, quota: Quota) -> tuple[Rank, ...]:
-    """The ranks with declared quotas; one that the mapping leaves out stays as it is."""
-    quotas = read_quotas(problem, quota)
+    """The ranks with declared quotas; a measured one that is left out stays as it is."""
+    quotas, measured = read_quotas(problem, quota), measured_ranks(problem, quota)
     return tuple(
-        rank
-        if isinstance(quota, Mapping) and rank.name not in quota
-        else Rank(name=rank.name, stage=rank.stage, quota=figure)
-        for rank, figure in zip(problem.ranks, quotas, strict=True)
+        rank if index in measured else Rank(name=rank.name, stage=rank.stage, quota=figure)
+        for index, (rank, figure) in enumerate(zip(problem.ranks, quotas, strict=True))
     )
 
 

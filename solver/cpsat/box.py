@@ -26,15 +26,18 @@ def box_of(nested: Nested, bracket: Answer, *, margin: bool) -> Box:
 
     Parameters
     ----------
-    bracket : the search's answer; the first goal's value is that variable's solo maximum already.
+    bracket : the search's answer; the first goal's bound holds that variable's solo maximum.
     margin : leave a little more room than the search found (three blocks of tokens,
         one chunk, one slot), so that CP-SAT must refute it by itself and a search that stops too
         early shows.
     """
     worlds = [world for world in nested.worlds() if nested.possible(world)]
     terms = nested.terms
-    first = terms.goals[0].single if terms.goals else None
-    known = {} if first is None else {first: int(bracket.bounds[0] or 0)}
+    known: dict[Variable, int] = {}
+    if terms.goals and bracket.bounds[0] is not None:
+        first, weight = terms.goals[0].single, terms.goals[0].terms[0].weight
+        if first is not None:
+            known[first] = int(bracket.bounds[0] / weight)
 
     def solo(variable: Variable, extra: int, most: int | None) -> int:
         top = known.get(variable)

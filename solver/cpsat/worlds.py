@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.values import Point, goal_value
+from kvplan.kernels.values import Point, variable_value
 from kvplan.kernels.worlds import World
 
 
@@ -32,6 +32,6 @@ def world_at(nested: Nested, point: Point, decided: int) -> World:
     for goal in terms.goals[:decided]:
         variable = goal.single
         if variable is not None and variable.kind in ("blocks", "copies"):
-            value = int(goal_value(terms, nested.demand, point, goal))
+            value = variable_value(terms, nested.demand, point, variable)
             world = nested.at_least(world, variable, value)
     return world

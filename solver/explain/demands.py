@@ -19,7 +19,8 @@ from kvplan.solver.formulation import Held
 MOST_REQUESTS = 48
 """Requests of a batch that are told apart; a larger batch is one demand."""
 PLENTY = 2**52
-"""Bytes of a quota that nobody demands."""
+"""Bytes of a quota that is large beyond need."""
+_ENDLESS = 1 << 200
 
 
 class Item(NamedTuple):
@@ -69,7 +70,10 @@ def without(
         "fill": None,
         "relax": (),
         "variants": (),
-        "ranks": tuple(_rank(rank, Item("quota", (i,)) in gone) for i, rank in _of(problem.ranks)),
+        "ranks": tuple(
+            _free(rank, problem) if Item("quota", (i,)) in gone else rank
+            for i, rank in _of(problem.ranks)
+        ),
         "pools": tuple(_pool(pool, i, gone) for i, pool in _of(problem.pools)),
         "batches": tuple(_batch(batch, b, gone) for b, batch in _of(problem.batches)),
         "consumers": _left(problem.consumers, "consumer", gone),
@@ -98,10 +102,13 @@ def _left(parts: tuple[Any, ...], kind: str, gone: Items) -> tuple[Any, ...]:
     return tuple(part for i, part in enumerate(parts) if Item(kind, (i,)) not in gone)
 
 
-def _rank(rank: Rank, is_free: bool) -> Rank:
-    if not is_free:
-        return rank
-    return Rank(name=rank.name, stage=rank.stage, quota=max(PLENTY, 1024 * rank.quota_bytes))
+def _free(rank: Rank, problem: Problem) -> Rank:
+    """The rank with more bytes than anything takes; not validated, since 64 bits may not do.
+
+    Beside linear constraints CP-SAT may be asked, and its figures are bounded.
+    """
+    quota = max(PLENTY, 1024 * rank.quota_bytes) if problem.constraints else _ENDLESS
+    return Rank.model_construct(name=rank.name, stage=rank.stage, quota=quota, memory=None)
 
 
 def _pool(pool: Pool, index: int, gone: Items) -> Pool:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kvplan.models import Infeasible, InvalidProblem, Plan, Problem
+from kvplan.models import Fault, Infeasible, InvalidProblem, Plan, Problem
+from kvplan.models.units import LIMIT
 from kvplan.solver.budget import merge_rows, rank_granule
 from kvplan.solver.engine import solve_formulation
 from kvplan.solver.explore.blocks import blocks_of
@@ -27,9 +28,18 @@ def solve_grid(grid: Grid, progress: Progress | None = None) -> Figures:
         for written, left in solve_block(block, figures, told.beyond):
             told.add(written)
             for row in map(int, left):
-                put(figures, row, one_by_one.entries(row))
+                _put(figures, row, one_by_one.entries(row), grid)
                 told.add(1)
     return figures
+
+
+def _put(figures: Figures, row: int, entries: dict[str, Any], grid: Grid) -> None:
+    """Write a row; what it lacks may leave 64 bits, which no column holds."""
+    lacking = entries.get("shortfall", 0)
+    if lacking >= LIMIT:
+        fault = Fault("shortfall", "at most 2^63 - 1 bytes", str(lacking))
+        raise grid.refused(fault, row)
+    put(figures, row, entries)
 
 
 class Told:

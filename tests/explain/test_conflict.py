@@ -154,3 +154,17 @@ def test_a_refusal_travels_to_another_process_with_its_advice() -> None:
     assert copy.advice == error.advice
     assert (str(copy), copy.shortfall, copy.ranks) == (str(error), error.shortfall, error.ranks)
     assert copy.conflict
+
+
+@pytest.mark.parametrize("quota", [100, 2**53, 2**62])
+def test_a_quota_of_any_size_may_be_dropped(quota: int) -> None:
+    """Without its quota a rank holds whatever is asked, beyond 64 bits too."""
+    found = refused(ranks=[{"name": "r0", "quota": quota}], **batch(2**62, count=2**20))
+    assert [claim.kind for claim in found.conflict] == ["request", "quota"]
+
+
+def test_a_floor_that_no_one_asked_for_conflicts_with_the_quota_alone() -> None:
+    """The blocks that a live window keeps are no demand; they may take petabytes."""
+    wide = {"name": "swa", "kind": "window", "keep": "live", "window": 2**40}
+    found = refused(pools=[{"name": "kv", "bytes": 2**20}], caches=[wide])
+    assert [claim.kind for claim in found.conflict] == ["quota"]

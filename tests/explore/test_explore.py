@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kvplan.models import Problem
+from kvplan.models import InvalidProblem, Problem
 from kvplan.models.overrides import apply_overrides
 from kvplan.solver import plan
 from kvplan.solver.explore import explore
@@ -175,3 +175,19 @@ def test_nothing_heavy_is_imported_before_the_first_table() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_shortfall_beyond_64_bits_is_refused_with_its_row() -> None:
+    """2^62 blocks of 2^20 bytes are 2^82 bytes, less the quota."""
+    data = {
+        "ranks": [{"name": "r0", "quota": 1}],
+        "tokens_per_block": 1,
+        "pools": [{"name": "kv", "bytes": 2**20}],
+        "caches": [{"name": "full", "kind": "full"}],
+        "batches": [{"name": "b", "requests": [{"capacity": 1}]}],
+    }
+    vary = {"batches.b.requests.0.capacity": [1, 2**62], "ranks.r0.quota": "0:20:1"}
+    with pytest.raises(InvalidProblem) as caught:
+        explore(Problem.model_validate(data), vary)
+    assert f"got {2**82} (with" in str(caught.value)
+    assert f"capacity={2**62}, ranks.r0.quota=0)" in str(caught.value)

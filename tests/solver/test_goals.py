@@ -216,3 +216,34 @@ def test_blocks_can_be_weighed_too() -> None:
 def test_a_goal_of_usable_blocks_leaves_out_the_reserved_ones() -> None:
     answer = agreed(micro(goals=["blocks:p"], **pool(reserved_blocks=3)))
     assert (answer.blocks, values_of(answer)) == ({"p": 10}, {"blocks:p": 7})
+
+
+# --- one variable with a weight of its own --------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", ["3", "1/2", "5/3"])
+@pytest.mark.parametrize("variable", ["capacity:q", "blocks:p", "prefill", "experts"])
+def test_a_weighted_variable_is_worth_its_weight(variable: str, weight: str) -> None:
+    """Every engine writes weight x value, which the oracle's own check holds against it."""
+    problem = traded({"maximize": {variable: weight}}, **one(40, fit="capacity"))
+    values = {
+        engine: plan(problem, engine=engine).proof.bound[0]
+        for engine in ("auto", "cp-sat", "bisect")
+    }
+    assert set(values.values()) == {values["auto"]}
+    assert values["auto"].value == values["auto"].bound
+    assert values["auto"] == agreed(problem).proof.bound[0]
+
+
+@pytest.mark.parametrize("weight", [1, 2, 3])
+def test_a_weighted_variable_under_a_constraint_has_its_plan(weight: int) -> None:
+    """Ten blocks; each of p that holds 4 tokens takes another one of s beside it."""
+    problem = micro(
+        goals=[{"maximize": {"capacity:q": weight}}],
+        pools=[{"name": "p", "bytes": 10}, {"name": "s", "bytes": 10}],
+        constraints=[{"terms": {"capacity:q": 1, "blocks:s": -4}, "max": 0}],
+        **one(40, fit="capacity"),
+    )
+    answer = agreed(problem)
+    assert (answer.requests[0].capacity, answer.blocks) == (20, {"p": 5, "s": 5})
+    assert answer.proof.bound[0].value == 20 * weight

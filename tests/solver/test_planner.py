@@ -66,3 +66,23 @@ def test_a_wrong_answer_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(Direct, "answer", lambda self, rooms: real(self, [r + 50 for r in rooms]))
     with pytest.raises(CheckFailed, match="exceeds its quota"):
         planner.plan(quota=60)
+
+
+def test_a_rank_that_is_left_out_stays_as_it_was_measured() -> None:
+    """Its headroom rows hold on: 150 of 500 physical bytes are staging, in every phase."""
+    memory = {"total": 800, "free": 500, "utilization": "1/2", "prefill_headroom": "from_staging"}
+    problem = micro(
+        ranks=[{"name": "m", "memory": memory}, {"name": "r1", "quota": 700}],
+        prefill={"requested": 8, "chunks": [8], "staging": [{"name": "s", "base": 150}]},
+        consumers=[{"name": "graphs", "bytes": {"m": 250}, "phases": ["capture"]}],
+    )
+    planner, first = Planner(problem), plan(problem)
+    kept = planner.plan(quota={"r1": 600})
+    assert first.blocks == kept.blocks == {"p": 10}  # 100 + 250 + 150 bytes
+    assert kept.ranks[0] == first.ranks[0]
+    assert kept == first.resize({"r1": 600})
+    assert planner.plan(quota={"r1": 200}).blocks == {"p": 5}  # 50 + 150 bytes in prefill
+    declared = planner.plan(quota=400)
+    assert declared.blocks == {"p": 15}  # 150 + 250 bytes
+    assert {rank.bound for rank in declared.ranks} == {"declared"}
+    assert planner.plan(quota={"m": 400, "r1": 600}).ranks[0].bound == "declared"
