@@ -91,10 +91,10 @@ def _at_price(exchange: Exchange, gains: list[Integers], shift: int, room_worth:
 
 def _sampled(exchange: Exchange) -> list[Integers]:
     """Some candidates of every mover; of a pool also those that a fitted one's sample asks for."""
-    places = [
-        np.linspace(0, len(mover.values) - 1, min(len(mover.values), _SAMPLES)).astype(np.int64)
-        for mover in exchange.movers
-    ]
+    places = []
+    for mover in exchange.movers:
+        last, samples = len(mover.values) - 1, min(len(mover.values), _SAMPLES)
+        places.append(np.arange(samples, dtype=np.int64) * last // max(1, samples - 1))
     for index, at in enumerate(places):
         for other, first in exchange.asks[index]:
             asked = np.minimum(first[at], len(exchange.movers[other].values) - 1)
