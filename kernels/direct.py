@@ -94,17 +94,23 @@ class Direct:
         """The requested capacity, or the last one of the class that fits."""
         line = self._line
         rung = -1 if line is None else line.last(rooms)
-        if line is not None and (
-            line.full_from <= rung < self._last and any(map(gt, self._least_asked, rooms))
-        ):
+        decides = line is not None and line.full_from <= rung < self._last
+        if line is not None and decides and self._is_too_much(rooms):
             return self._on_line(line, rung, rooms)
-        asked = self._bytes_asked
-        if asked and all(map(le, asked, rooms)):
+        if self._fits_asked(rooms):
             return self._demanded((self._asked,), rooms)
         if self._last < 0:
             return None
         last = rung_of(line, rooms, self._last, self._ladder)
         return None if last is None else self._demanded((self._capacity(last),), rooms)
+
+    def _is_too_much(self, rooms: Sequence[int]) -> bool:
+        """Whether the requested capacity does not fit; the line's pool alone often tells."""
+        return any(map(gt, self._least_asked, rooms)) or not self._fits_asked(rooms)
+
+    def _fits_asked(self, rooms: Sequence[int]) -> bool:
+        taken = self._bytes_asked
+        return taken is not None and all(map(le, taken, rooms))
 
     def _on_line(self, line: Line, rung: int, rooms: Sequence[int]) -> Demanded:
         """The demand at a rung where all windows are full."""

@@ -42,7 +42,7 @@ def quota_for(requests: int) -> int:
 
 def reference_job(requests: int, quota: int) -> tuple[Reference, Any]:
     """The lean planner and its call."""
-    cycles = [LifeCycle(w or 0, slot_bytes(i)) for i, w in enumerate(WINDOWS)]
+    cycles = [LifeCycle(w or 0, 0, slot_bytes(i)) for i, w in enumerate(WINDOWS)]
     lean = Reference(cycles, 32, (97, 100), GRANULE)
     peers: list[Request] = [(8 + 3 * k, 3 * k) for k in range(1, requests)]
     return lean, partial(lean.plan, (ASKED, ASKED - 1), peers, [(1024, 1023)], quota)

@@ -1,8 +1,11 @@
 """A lean plain-Python planner after TensorRT-LLM's KVCacheManagerV2 and its PR #19400.
 
 Per request and life cycle, requests evaluated one by one; the cached variant: other batches' floors
-and the peers' raw slots once, then a bisection over block multiples of the marked request; then the
-rest is split in proportion to the floors' bytes, in grains. It is block-aligned and proves nothing.
+and the peers' raw slots once, then a bisection over block multiples of the marked request; then
+every life cycle's floor gives a share of the bytes, and the quota is split among the pool groups by
+these shares, in grains. It is block-aligned and proves nothing. Sinks, structural floors and pool
+groups are computed as upstream computes them, whether a workload has them or not; scratch, system
+prompts and SSM life cycles are left out.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ Request = tuple[int, int]  # capacity, history
 
 
 class LifeCycle(NamedTuple):
-    """A window in tokens (0: full attention) and the slot bytes of its pools."""
+    """A window in tokens (0: full attention), its sink in blocks, slot bytes of its pools."""
 
     window: int
+    sink: int
     slot_bytes: tuple[int, ...]
 
 
@@ -30,46 +34,72 @@ class Reference:
         self.use = use
         self.granule = granule
         self.evaluations = 0
-        self._peer_raw: list[int] = []
+        # Life cycles of equal slots share a pool group, in order of first appearance.
+        self.groups = list(dict.fromkeys(cycle.slot_bytes for cycle in cycles))
+        self.group_of = [self.groups.index(cycle.slot_bytes) for cycle in cycles]
+        self.structural = self._structural_floors()
+        self._peers: list[int] | None = None
+
+    def _structural_floors(self) -> list[int]:
+        """S + (W+t-2)//t + 1 of every window, the largest such figure for full ones, by group."""
+        figures = [
+            cycle.sink + (cycle.window + self.t - 2) // self.t + 1 if cycle.window else 0
+            for cycle in self.cycles
+        ]
+        widest = max(1, *figures)
+        floors = [0] * len(self.groups)
+        for group, figure in zip(self.group_of, figures, strict=True):
+            floors[group] += figure or widest
+        return floors
 
     def slots(self, request: Request) -> list[int]:
-        """Slots of one request in every life cycle."""
+        """Slots of one request in every life cycle: its blocks less the stale range."""
         self.evaluations += 1
         capacity, history = request
         t = self.t
-        blocks = -(-capacity // t)
-        return [
-            blocks - max(0, (history + 1 - cycle.window) // t) if cycle.window else blocks
-            for cycle in self.cycles
-        ]
+        blocks, written = -(-capacity // t), -(-history // t)
+        found = []
+        for window, sink, _ in self.cycles:
+            if window:
+                start = written if written < sink else sink
+                end = (history + 1 - window) // t
+                live = blocks - (end - start) if end > start else blocks
+                found.append(live if live > 0 else 0)
+            else:
+                found.append(blocks)
+        return found
 
     def raw(self, requests: list[Request]) -> list[int]:
-        """Slots of a batch."""
+        """Slots of a batch by life cycle."""
         return [sum(column) for column in zip(*map(self.slots, requests), strict=True)]
 
     def floors(self, raw: list[int], others: list[int]) -> list[int]:
-        """ceil(raw / utilization), at least the other batches' floors."""
+        """ceil(raw / utilization) by group, at least the other batches' and structural floors."""
         num, den = self.use
-        return [max(-(-r * den // num), o) for r, o in zip(raw, others, strict=True)]
+        by_group = [0] * len(self.groups)
+        for group, slots in zip(self.group_of, raw, strict=True):
+            by_group[group] += slots
+        return [max(-(-r * den // num), o) for r, o in zip(by_group, others, strict=True)]
 
     def bytes_of(self, counts: list[int]) -> int:
         """Bytes of all pools, each rounded up to the granule."""
         g = self.granule
         return sum(
             -(-count * size // g) * g
-            for count, cycle in zip(counts, self.cycles, strict=True)
-            for size in cycle.slot_bytes
+            for count, slot in zip(counts, self.groups, strict=True)
+            for size in slot
         )
 
     def fit(self, marked: Request, peers: list[Request], other: list[Request], quota: int) -> int:
         """Largest block-aligned capacity of the marked request, or the requested one."""
-        none = [0] * len(self.cycles)
-        whole = self.floors(self.raw([marked, *peers]), self.floors(self.raw(other), none))
+        whole = self.floors(
+            self.raw([marked, *peers]), self.floors(self.raw(other), self.structural)
+        )
         if self.bytes_of(whole) <= quota:
             return marked[0]
-        rest = self.raw(peers) if peers else none
-        self._peer_raw = rest
-        others = self.floors(self.raw(other), none)
+        rest = self.raw(peers) if peers else [0] * len(self.cycles)
+        self._peers = rest
+        others = self.floors(self.raw(other), self.structural)
         gap = marked[0] - marked[1]
 
         def fits(capacity: int) -> bool:
@@ -89,63 +119,71 @@ class Reference:
     def plan(
         self, marked: Request, peers: list[Request], other: list[Request], quota: int
     ) -> tuple[int, list[int]]:
-        """The fitted capacity and the slot counts of every life cycle."""
+        """The fitted capacity and the slot counts of every pool group."""
+        quota = quota // self.granule * self.granule
         capacity = self.fit(marked, peers, other, quota)
-        own = self._slots_at(capacity, marked[0] - marked[1])
-        rest = [sum(column) for column in zip(own, *self._peer_slots(peers), strict=True)]
-        floors = self.floors(rest, [0] * len(self.cycles))
-        return capacity, self.split(floors, quota)
-
-    def _slots_at(self, capacity: int, gap: int) -> list[int]:
-        before = self.evaluations
-        found = self.slots((capacity, capacity - gap))
-        self.evaluations = before  # the planner has these slots from its last probe
-        return found
-
-    def _peer_slots(self, peers: list[Request]) -> list[list[int]]:
-        return [self._peer_raw] if peers else []
+        before = self.evaluations  # the slots of the last probe and of the others are kept
+        own = self.slots((capacity, capacity - marked[0] + marked[1]))
+        rest = self.raw(other)
+        self.evaluations = before
+        raw = own if self._peers is None else [a + b for a, b in zip(own, self._peers, strict=True)]
+        floors = self.floors(raw, self.floors(rest, self.structural))
+        return capacity, self.split(floors, self.shares(raw, rest), quota)
 
     # --- grains --------------------------------------------------------------------------------
 
-    def grains(self, cycle: LifeCycle, count: int) -> int:
-        """Grains that a count takes over the pools of one life cycle."""
+    def shares(self, raw: list[int], rest: list[int]) -> list[float]:
+        """Share of each pool group: bytes of its life cycles' floors, pools rounded up."""
+        num, den = self.use
         g = self.granule
-        return sum(-(-count * size // g) for size in cycle.slot_bytes)
+        weights = [
+            sum(-(-max(-(-a * den // num), -(-b * den // num)) * size // g) * g for size in slot)
+            for a, b, (_, _, slot) in zip(raw, rest, self.cycles, strict=True)
+        ]
+        total = sum(weights)
+        shares = [0.0] * len(self.groups)
+        for group, weight in zip(self.group_of, weights, strict=True):
+            shares[group] += weight / total
+        whole = sum(shares)
+        return [share / whole for share in shares]
 
-    def most(self, cycle: LifeCycle, grains: int) -> int:
+    def grains(self, slot: tuple[int, ...], count: int) -> int:
+        """Grains that a count takes over the pools of one group."""
+        g = self.granule
+        return sum(-(-count * size // g) for size in slot)
+
+    def most(self, slot: tuple[int, ...], grains: int) -> int:
         """Largest count within a number of grains: a proportional start, doubling, bisection."""
-        low = grains * self.granule // sum(cycle.slot_bytes)
-        while low and self.grains(cycle, low) > grains:
+        low = grains * self.granule // sum(slot)
+        while low and self.grains(slot, low) > grains:
             low //= 2
         step = 1
-        while self.grains(cycle, low + step) <= grains:
+        while self.grains(slot, low + step) <= grains:
             low, step = low + step, step * 2
         high = low + step
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.grains(cycle, middle) <= grains else (low, middle)
+            low, high = (middle, high) if self.grains(slot, middle) <= grains else (low, middle)
         return low
 
-    def split(self, floors: list[int], quota: int) -> list[int]:
-        """Slot counts in proportion to the floors' bytes, none below its floor."""
-        weights = [
-            self.grains(cycle, floor) for cycle, floor in zip(self.cycles, floors, strict=True)
-        ]
+    def split(self, floors: list[int], shares: list[float], quota: int) -> list[int]:
+        """Slot counts by shares of the grains, no group below its floor."""
         counts = [0] * len(floors)
+        least = [self.grains(*pair) for pair in zip(self.groups, floors, strict=True)]
         free = set(range(len(floors)))
         budget = quota // self.granule
         while free:
-            left, weight = budget, sum(weights[i] for i in free)
-            for i in sorted(free, key=weights.__getitem__):
-                share = round(left * weights[i] / weight) if weight else left
-                counts[i] = self.most(self.cycles[i], share)
-                left -= self.grains(self.cycles[i], counts[i])
-                weight -= weights[i]
+            left, share = budget, sum(shares[i] for i in free)
+            for i in sorted(free, key=shares.__getitem__):
+                grains = round(left * shares[i] / share) if share else left
+                counts[i] = self.most(self.groups[i], grains)
+                left -= self.grains(self.groups[i], counts[i])
+                share -= shares[i]
             pinned = {i for i in free if counts[i] <= floors[i]}
             if not pinned:
                 break
             for i in pinned:
-                counts[i] = self.most(self.cycles[i], weights[i])
-                budget -= weights[i]
+                counts[i] = self.most(self.groups[i], least[i])
+                budget -= least[i]
             free -= pinned
         return counts
