@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import NamedTuple
 
-from kvplan.kernels.many import Columns, blocks_of, columns_of, simple_blocks_of
+from kvplan.kernels.many import Columns, blocks_of, columns_of, few_simple_blocks, simple_blocks_of
 from kvplan.kernels.need import (
     batch_flight_blocks,
     placeholder_blocks,
@@ -22,10 +22,12 @@ from kvplan.kernels.terms import (
     BatchTerms,
     CacheRule,
     FixedRequests,
+    GivenRequests,
     Terms,
 )
 
 VECTORISE_FROM = 24  # requests of a batch; below, plain integers are faster
+VECTORISE_SIMPLE_FROM = 64  # the same where all caches are simple
 _MOST_KNOWN = 1 << 14  # needs of single capacities that are kept
 
 
@@ -251,14 +253,10 @@ class Demand:
         """Raw blocks by cache of the given requests of a batch."""
         rules, prefix = self.terms.caches, terms.prefix_tokens
         rows: Sequence[FixedRequests] = terms.fixed
+        if self._all_simple and not prefix and len(rows) < VECTORISE_SIMPLE_FROM:
+            plain = rows.plain() if isinstance(rows, GivenRequests) else rows
+            return few_simple_blocks(rules, plain)
         if len(rows) < VECTORISE_FROM:
-            if self._all_simple and not prefix:
-                found = [0] * len(rules)
-                for capacity, history, count in rows:
-                    if capacity:
-                        for index, rule in enumerate(rules):
-                            found[index] += count * simple_blocks(rule, capacity, history)
-                return found
             return [
                 sum([n * self._one(rule, c, h, chunk, prefix) for c, h, n in rows])
                 for rule in rules

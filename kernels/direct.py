@@ -12,7 +12,7 @@ from functools import cached_property
 from operator import ge, gt, le
 from typing import NamedTuple
 
-from kvplan.kernels.bytes import last_in_pages, most_blocks, pool_bytes
+from kvplan.kernels.bytes import most_blocks, pool_bytes
 from kvplan.kernels.climb import block_sizes, ladder_of, rung_of
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.ladder import Ladder
@@ -190,13 +190,18 @@ class Direct:
         held, end = blocks + pool.reserved, pool.most
         lasts: list[tuple[int, int]] = []  # block and smallest granule, by row
         for row in self.terms.rows:
-            last, granule = _NEVER, 0
-            if row.pools and row.pools[index]:
-                last = last_in_pages(held, row.pools[index]) - pool.reserved
-                granule = min([granule for _, granule in row.pools[index]])
+            last, smallest = _NEVER, 0
+            if row.pools:
+                for size, granule in row.pools[index]:
+                    held_here = -(-held * size // granule) * granule // size
+                    if held_here < last:
+                        last = held_here
+                    if granule < smallest or not smallest:
+                        smallest = granule
+                last -= pool.reserved
             if end is None or last < end:
                 end = last
-            lasts.append((last, granule))
+            lasts.append((last, smallest))
         assert end is not None
         end = max(blocks, end - end % pool.multiple)
         costs = [granule if end + pool.multiple > last else 0 for last, granule in lasts]

@@ -33,6 +33,33 @@ def columns_of(requests: Sequence[FixedRequests]) -> Columns | None:
     return (rows[0], rows[1], rows[2]) if rows.size else None
 
 
+def few_simple_blocks(
+    rules: Sequence[CacheRule], requests: Iterable[tuple[int, int, int]]
+) -> list[int]:
+    """Raw blocks of some requests by rule, all rules simple and no shared prefix.
+
+    What a full cache would hold is counted once for a block size; only windows that the longest
+    history has outgrown look at every request.
+    """
+    bearing = [request for request in requests if request[0]]
+    number = sum([count for _, _, count in bearing])
+    longest = max([history for _, history, _ in bearing], default=0)
+    held: dict[int, int] = {}
+    found = []
+    for rule in rules:
+        t = rule.block_tokens
+        blocks = held.get(t)
+        if blocks is None:
+            blocks = held[t] = sum([count * -(-capacity // t) for capacity, _, count in bearing])
+        if rule.kind == LIVE:
+            offset, sinks = 1 - rule.reach, rule.sink_blocks
+            if (longest + offset) // t > sinks:
+                stale = [(count, (history + offset) // t - sinks) for _, history, count in bearing]
+                blocks -= sum([count * gone for count, gone in stale if gone > 0])
+        found.append(rule.groups * (blocks + rule.extra_blocks * number))
+    return found
+
+
 def simple_blocks_of(rules: Iterable[CacheRule], columns: Columns | None) -> dict[CacheRule, int]:
     """Raw blocks of all requests by rule, for the rules that one pass may take.
 
@@ -60,6 +87,8 @@ def simple_blocks_of(rules: Iterable[CacheRule], columns: Columns | None) -> dic
 
 def _stale(t: int, windows: list[CacheRule], history: Any, count: Any) -> dict[CacheRule, int]:
     """Stale blocks of all requests by window, block sizes alike."""
+    longest = int(history.max()) + 1
+    windows = [rule for rule in windows if (longest - rule.reach) // t > rule.sink_blocks]
     if not windows:
         return {}
     import numpy as np

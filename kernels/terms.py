@@ -79,6 +79,10 @@ class GivenRequests(Sequence[FixedRequests]):
         capacities, histories, counts = self.columns
         return FixedRequests(capacities[row], histories[row], counts[row])
 
+    def plain(self) -> Iterator[tuple[int, int, int]]:
+        """The rows as plain tuples."""
+        return zip(*self.columns, strict=True)
+
     def __iter__(self) -> Iterator[FixedRequests]:
         return map(FixedRequests, *self.columns)
 

@@ -105,7 +105,8 @@ def build_rows(problem: Problem, granules: Mapping[str, int]) -> tuple[Row, ...]
             pools = pool_layout(problem, rank, granule)
             layouts[key] = Layout(pools, layers[rank.stage], staging[rank.stage])
         rows += [_row(problem, index, phase, layouts[key]) for phase in phases]
-        rows += _headroom_rows(problem, index, layouts[key])
+        if rank.memory is not None:
+            rows += _headroom_rows(problem, index, layouts[key])
     return tuple(rows)
 
 

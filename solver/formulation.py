@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from kvplan.kernels.capacity import low_points
 from kvplan.kernels.demand import VECTORISE_FROM, Demand
@@ -35,8 +36,7 @@ class Held:
     floors: Mapping[str, int]  # usable blocks by pool name
 
 
-@dataclass(frozen=True, slots=True)
-class Formulation:
+class Formulation(NamedTuple):
     """A problem and its integers; positions in `terms` follow the order in the file."""
 
     problem: Problem
@@ -138,6 +138,8 @@ def _fitted(batch: Batch, b: int, r: int) -> Fitted:
 
 def _given(requests: Sequence[Request]) -> Sequence[FixedRequests]:
     """Requests whose capacity and count are given; of a few, alike ones are one entry."""
+    if not requests:
+        return ()
     capacities = [request.capacity for request in requests]
     histories = [
         max(0, request.capacity - 1) if request.history is None else request.history

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +153,7 @@ class _Compiled:
         merged = [min([rows[i] for i in group], key=_room) for group in self._groups]
         terms = self._formulation.terms._replace(rows=tuple(merged), every_row=tuple(rows))
         problem = _declared(self._formulation.problem, quotas, self._measured)
-        formulation = replace(self._formulation, problem=problem, terms=terms)
+        formulation = self._formulation._replace(problem=problem, terms=terms)
         return formulation, self._nested.rebased(terms)
 
 

@@ -92,20 +92,17 @@ def pool_terms(
     structural = structural_floors(caches, len(problem.pools))
     use = problem.resume_utilization
     num, den = use.numerator, use.denominator
-    return tuple(
-        [
-            PoolTerms(
-                pool.name,
-                pool.reserved_blocks,
-                max(pool.min_blocks, floor, held_floors.get(pool.name, 0)),
-                pool.max_blocks,
-                pool.multiple_of,
-                num if pool.resume_headroom else 1,
-                den if pool.resume_headroom else 1,
-            )
-            for pool, floor in zip(problem.pools, structural, strict=True)
-        ]
-    )
+    found = []
+    for pool, least in zip(problem.pools, structural, strict=True):
+        if pool.min_blocks > least:
+            least = pool.min_blocks
+        if held_floors:
+            least = max(least, held_floors.get(pool.name, 0))
+        share, whole = (num, den) if pool.resume_headroom else (1, 1)
+        reserved, multiple = pool.reserved_blocks, pool.multiple_of
+        terms = PoolTerms(pool.name, reserved, least, pool.max_blocks, multiple, share, whole)
+        found.append(terms)
+    return tuple(found)
 
 
 def expert_terms(problem: Problem) -> ExpertTerms | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from kvplan.models import Fault, Infeasible, InvalidProblem, Plan, Problem
@@ -111,4 +110,4 @@ def requoted(formulation: Formulation, problem: Problem) -> Formulation:
         for row in formulation.terms.every_row
     )
     terms = formulation.terms._replace(rows=merge_rows(rows), every_row=rows)
-    return replace(formulation, problem=problem, terms=terms)
+    return formulation._replace(problem=problem, terms=terms)

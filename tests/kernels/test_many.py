@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from kvplan.kernels import demand as demand_module
 from kvplan.kernels import many as many_module
-from kvplan.kernels.demand import VECTORISE_FROM, Demand
-from kvplan.kernels.need import request_blocks, simple_blocks
+from kvplan.kernels.demand import VECTORISE_FROM, VECTORISE_SIMPLE_FROM, Demand
+from kvplan.kernels.many import few_simple_blocks, simple_blocks_of
+from kvplan.kernels.need import request_blocks
 from kvplan.models import Problem
 from support.instances import random_problem
 from support.micro import cache, micro
-from support.terms import raw_of, terms_of, windows
+from support.terms import raw_of, rule, terms_of, windows
 
 
 def batch(*requests: dict[str, Any], prefix: int = 0) -> dict[str, Any]:
@@ -26,8 +27,10 @@ def at_once_and_one_by_one(problem: Problem, patch: pytest.MonkeyPatch) -> tuple
     """Raw needs of every batch by arrays, and request by request."""
     terms = terms_of(problem)
     batches, chunks = range(len(terms.batches)), range(len(terms.chunks))
-    at_once = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
     with patch.context() as context:
+        context.setattr(demand_module, "VECTORISE_SIMPLE_FROM", 0)
+        at_once = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
+        context.setattr(demand_module, "VECTORISE_SIMPLE_FROM", 10**9)
         context.setattr(demand_module, "VECTORISE_FROM", 10**9)
         one_by_one = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
     return at_once, one_by_one
@@ -53,29 +56,54 @@ def test_many_requests_need_what_they_need_one_by_one(seed: int, prefix: int) ->
     assert at_once == one_by_one
 
 
-@pytest.mark.parametrize("retention", ["full", "live", "peak", "in_flight"])
+@pytest.mark.parametrize("retention", ["peak", "in_flight"])
 def test_many_requests_are_evaluated_as_arrays(
     retention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One request at a time is looked at below the threshold, and none from it on."""
-    fields = {"kind": "full"} if retention == "full" else {"kind": "window", "keep": retention}
-    fields |= {} if retention == "full" else {"window": 9}
     looked = []
 
-    def spy(function: Any) -> Any:
-        def call(rule: Any, capacity: Any, *rest: Any) -> Any:
-            looked.append(isinstance(capacity, int))
-            return function(rule, capacity, *rest)
+    def spy(rule: Any, capacity: Any, *rest: Any) -> Any:
+        looked.append(isinstance(capacity, int))
+        return request_blocks(rule, capacity, *rest)
 
-        return call
-
-    monkeypatch.setattr(demand_module, "request_blocks", spy(request_blocks))
-    monkeypatch.setattr(demand_module, "simple_blocks", spy(simple_blocks))
-    monkeypatch.setattr(many_module, "request_blocks", spy(request_blocks))
-    raw_of(micro(**cache(**fields), **batch(*crowd(VECTORISE_FROM))))
+    monkeypatch.setattr(demand_module, "request_blocks", spy)
+    monkeypatch.setattr(many_module, "request_blocks", spy)
+    window = cache(kind="window", keep=retention, window=9)
+    raw_of(micro(**window, **batch(*crowd(VECTORISE_FROM))))
     assert not any(looked)
-    raw_of(micro(**cache(**fields), **batch(*crowd(VECTORISE_FROM - 1))))
+    raw_of(micro(**window, **batch(*crowd(VECTORISE_FROM - 1))))
     assert looked.count(True) == VECTORISE_FROM - 1
+
+
+@pytest.mark.parametrize("fields", [{"kind": "full"}, {"kind": "window", "keep": "live"}])
+def test_many_requests_of_simple_caches_are_evaluated_as_arrays(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def spy(rules: Any, columns: Any) -> Any:
+        taken.append(len(columns[0]))
+        return simple_blocks_of(rules, columns)
+
+    monkeypatch.setattr(demand_module, "simple_blocks_of", spy)
+    fields = fields if fields["kind"] == "full" else {**fields, "window": 9}
+    for number in (VECTORISE_SIMPLE_FROM - 1, VECTORISE_SIMPLE_FROM):
+        raw_of(micro(**cache(**fields), **batch(*crowd(number))))
+    assert taken == [VECTORISE_SIMPLE_FROM]
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90), st.integers(1, 3)), max_size=9))
+def test_a_few_requests_of_simple_caches(rows: list[tuple[int, int, int]]) -> None:
+    rules = [
+        rule("full", 4, groups=2, extra_blocks=1),
+        *(rule("live", t, reach=w, sink_blocks=s) for t in (3, 4) for w in (1, 20) for s in (0, 2)),
+    ]
+    requests = [(max(c, h), min(c, h), n) for c, h, n in rows]
+    expected = [
+        sum(n * request_blocks(each, c, h, 1, 0) for c, h, n in requests if c) for each in rules
+    ]
+    assert few_simple_blocks(rules, requests) == expected
 
 
 LARGE: dict[str, dict[str, Any]] = {
