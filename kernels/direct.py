@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from operator import ge, gt, le
+from operator import gt, le, lt
 from typing import NamedTuple
 
-from kvplan.kernels.bytes import most_blocks, pool_bytes
+from kvplan.kernels.bytes import last_in_pages, more_blocks, pool_bytes
 from kvplan.kernels.climb import block_sizes, ladder_of, rung_of
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.ladder import Ladder
@@ -20,7 +20,7 @@ from kvplan.kernels.line import Line, line_of
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point
 
-_MOST_KNOWN = 1024  # ends of pages that are kept
+_MOST_KNOWN = 64  # fills of pages that are kept
 _NEVER = 1 << 200  # bytes that no row has
 
 
@@ -59,7 +59,7 @@ class Direct:
         self.terms = terms
         self.demand = demand
         self._counts = tuple([fitted.requests for fitted in terms.fitted])
-        self._ends: dict[tuple[int, int], tuple[int, list[int]]] = {}
+        self._ends: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
         if terms.fitted:
             (self._period,) = block_sizes(terms)
             self._first = -(-terms.fitted[0].least // self._period) * self._period
@@ -173,73 +173,55 @@ class Direct:
 
     def _fill(self, usable: list[int], rests: list[int]) -> None:
         """Pools raised one after the other to what fits beside the others; in place."""
-        ends = self._ends
-        for index in self.terms.fill_pools:
-            key = (index, usable[index])
-            end, costs = ends.get(key) or self._end_of_pages(*key)
+        order, least = self.terms.fill_pools, self._least_pages
+        for step, index in enumerate(order):
+            if all(map(lt, rests, least)):
+                self._fill_pages(usable, order[step:])
+                return
+            self._raise(index, usable, rests)
+
+    @cached_property
+    def _least_pages(self) -> list[int]:
+        """The smallest granule of each row."""
+        rows = [[granule for pool in row.pools for _, granule in pool] for row in self.terms.rows]
+        return [min(granules, default=_NEVER) for granules in rows]
+
+    def _fill_pages(self, usable: list[int], order: tuple[int, ...]) -> None:
+        """The same where no row has a page left: a pool gets what its own pages hold."""
+        held = tuple([usable[index] for index in order])
+        ends = self._ends.get((order, held))
+        if ends is None:
+            if len(self._ends) > _MOST_KNOWN:
+                self._ends.clear()
+            ends = [self._end_of_pages(*pair) for pair in zip(order, held, strict=True)]
+            self._ends[order, held] = ends
+        for index, end in zip(order, ends, strict=True):
             usable[index] = end
-            if all(map(ge, rests, costs)):
-                self._raise(*key, usable, rests)
 
-    def _end_of_pages(self, index: int, blocks: int) -> tuple[int, list[int]]:
-        """Most usable blocks in the pages that some take; no more than another one costs, by row.
-
-        The costs are the smallest granules, until a vain attempt has worked them out.
-        """
-        pool = self.terms.pools[index]
-        held, end = blocks + pool.reserved, pool.most
-        lasts: list[tuple[int, int]] = []  # block and smallest granule, by row
+    def _end_of_pages(self, index: int, blocks: int) -> int:
+        """Most usable blocks in the pages that some take already, in every row."""
+        _, reserved, _, end, multiple, _, _ = self.terms.pools[index]
+        held = blocks + reserved
         for row in self.terms.rows:
-            last, smallest = _NEVER, 0
-            if row.pools:
-                for size, granule in row.pools[index]:
-                    held_here = -(-held * size // granule) * granule // size
-                    if held_here < last:
-                        last = held_here
-                    if granule < smallest or not smallest:
-                        smallest = granule
-                last -= pool.reserved
-            if end is None or last < end:
-                end = last
-            lasts.append((last, smallest))
-        assert end is not None
-        end = max(blocks, end - end % pool.multiple)
-        costs = [granule if end + pool.multiple > last else 0 for last, granule in lasts]
-        self._keep(index, blocks, end, costs)
-        return end, costs
+            if row.pools and row.pools[index]:
+                last = last_in_pages(held, row.pools[index]) - reserved
+                if end is None or last < end:
+                    end = last
+        return blocks if end is None else max(blocks, end - end % multiple)
 
-    def _keep(self, index: int, blocks: int, end: int, costs: list[int]) -> None:
-        if len(self._ends) > _MOST_KNOWN:
-            self._ends.clear()
-        self._ends[index, blocks] = end, costs
-
-    def _raise(self, index: int, blocks: int, usable: list[int], rests: list[int]) -> None:
-        """Raise one pool, which has some blocks, as far as every row lets it."""
-        pool = self.terms.pools[index]
-        held, top = blocks + pool.reserved, pool.most
+    def _raise(self, index: int, usable: list[int], rests: list[int]) -> None:
+        """Raise one pool as far as every row lets it."""
+        _, reserved, _, top, multiple, _, _ = self.terms.pools[index]
+        held = usable[index] + reserved
         for row, rest in zip(self.terms.rows, rests, strict=True):
             if row.pools and row.pools[index]:
-                most = most_blocks(pool_bytes(held, row.pools[index]) + rest, row.pools[index])
-                if top is None or most - pool.reserved < top:
-                    top = most - pool.reserved
-        assert top is not None
-        top -= top % pool.multiple
-        if top > usable[index]:
-            usable[index] = top
-            for number, cost in enumerate(self._costs(index, held, top)):
-                rests[number] -= cost
+                most = more_blocks(held, rest, row.pools[index]) - reserved
+                if top is None or most < top:
+                    top = most
+        if top is None or top - top % multiple <= usable[index]:
             return
-        costs = self._costs(index, held, usable[index] + pool.multiple)
-        if pool.most is not None and usable[index] + pool.multiple > pool.most:
-            costs[0] = _NEVER
-        self._keep(index, blocks, usable[index], costs)
-
-    def _costs(self, index: int, held: int, usable: int) -> list[int]:
-        """Bytes by row that a pool's blocks add to those that it holds."""
-        more = usable + self.terms.pools[index].reserved
-        return [
-            pool_bytes(more, row.pools[index]) - pool_bytes(held, row.pools[index])
-            if row.pools
-            else 0
-            for row in self.terms.rows
-        ]
+        usable[index] = top - top % multiple
+        for number, row in enumerate(self.terms.rows):
+            if row.pools:
+                rests[number] += pool_bytes(held, row.pools[index])
+                rests[number] -= pool_bytes(usable[index] + reserved, row.pools[index])
