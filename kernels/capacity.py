@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import gcd, lcm
 
-from kvplan.kernels.demand import falling_periods, stepping_periods
+from kvplan.kernels.periods import falling_periods, stepping_periods
 from kvplan.kernels.terms import LIVE, Terms
 
 Fits = Callable[[int], bool]

@@ -6,16 +6,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, get_args
 
-from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.ordered import UnprovenError, solve
-from kvplan.kernels.terms import Terms
-from kvplan.kernels.values import Answer, Point, constraint_value, holds
+from kvplan.kernels.values import Answer
 from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
 from kvplan.solver.assemble import Credit, Engine, assemble, infeasible
 from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.known import compiled
 from kvplan.solver.resize import Quota, held_figures, held_problem
+from kvplan.solver.search import obeys, search
 
 if TYPE_CHECKING:
     from kvplan.solver.device import Device, Kernel
@@ -186,55 +184,6 @@ def check_arguments(engine: str, deadline: float | None) -> None:
         raise InvalidProblem.at("engine", f"one of {', '.join(ENGINES)}", repr(engine))
     if deadline is not None and not (deadline >= 0 and math.isfinite(deadline)):
         raise InvalidProblem.at("deadline", "seconds of at least 0", repr(deadline))
-
-
-def search(nested: Nested) -> Answer | None:
-    """The nested search's answer; None: proven infeasible.
-
-    Linear constraints only take points away: if the best point without them obeys them, it is the
-    best. Else the search is run under them; where that proves nothing, the first bound stays.
-    """
-    bracket = solve(nested)
-    if bracket is None or obeys(nested, bracket.point):
-        return bracket
-    constrained = under_constraints(nested.terms)
-    try:
-        found = solve(constrained)
-    except UnprovenError:
-        constrained = Constrained(nested.terms)
-        found = solve(constrained)
-    if constrained.is_exact:
-        return found if found is None or found.exact else _bounded_by(bracket, found)
-    bounds = (bracket.bounds[0], *(None for _ in bracket.bounds[1:])) if bracket.bounds else ()
-    if found is None or not obeys(nested, found.point):
-        return bracket._replace(bounds=bounds, exact=False)
-    return found._replace(bounds=bounds, exact=False)
-
-
-def _bounded_by(looser: Answer, found: Answer) -> Answer:
-    """An unproven answer, its first bound no higher than without the linear constraints."""
-    first = [bounds[0] for bounds in (looser.bounds, found.bounds) if bounds]
-    known = [bound for bound in first if bound is not None]
-    return found._replace(bounds=(min(known, default=None), *found.bounds[1:]))
-
-
-def under_constraints(terms: Terms) -> Constrained:
-    """The search under linear constraints, of the form that proves most."""
-    constrained = Constrained(terms)
-    if constrained.is_exact:
-        return constrained
-    from kvplan.kernels.split import split_search
-
-    return split_search(constrained) or constrained
-
-
-def obeys(nested: Nested, point: Point) -> bool:
-    """Whether a point obeys every linear constraint."""
-    terms, demand = nested.terms, nested.demand
-    return all(
-        holds(constraint, constraint_value(terms, demand, point, constraint))
-        for constraint in terms.constraints
-    )
 
 
 def _by_search(

@@ -21,9 +21,9 @@ from kvplan.kernels.values import Point
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.budget import GIB, auto_granule
 from kvplan.solver.device import Device, fits_on
-from kvplan.solver.engine import obeys, search
 from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.scenarios import columns_of, quotas_of, scenarios_of, with_requested
+from kvplan.solver.search import obeys, search
 
 Array = Any
 Progress = Callable[[int, int], None]

@@ -10,7 +10,7 @@ from math import lcm
 
 from kvplan.kernels.batch.arrays import Array, Arrays, Integers
 from kvplan.kernels.capacity import CapacityGrid
-from kvplan.kernels.demand import falling_periods
+from kvplan.kernels.periods import falling_periods
 from kvplan.kernels.terms import LIVE, Terms
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kvplan.kernels.demand import stepping_periods
 from kvplan.kernels.exchange.arrays import (
     MOST_CANDIDATES,
     SAFE,
@@ -20,6 +19,7 @@ from kvplan.kernels.exchange.arrays import (
 from kvplan.kernels.exchange.costs import distinct
 from kvplan.kernels.need import request_blocks
 from kvplan.kernels.nested import Nested
+from kvplan.kernels.periods import stepping_periods
 from kvplan.kernels.terms import GoalTerm
 from kvplan.kernels.worlds import Corner, World
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.ordered import most_kept
+from kvplan.kernels.shares import most_kept
 from kvplan.kernels.terms import Variable
 from kvplan.kernels.values import Point, goal_value
 from kvplan.kernels.worlds import Corner

@@ -11,9 +11,9 @@ from kvplan.kernels.values import Answer
 from kvplan.models import EngineError, Problem
 from kvplan.models.elastic import Consumer, Option
 from kvplan.solver.budget import at_rank, auto_granule, build_rows, merge_rows
-from kvplan.solver.engine import search
 from kvplan.solver.formulation import formulate
 from kvplan.solver.outlook import least_shortage
+from kvplan.solver.search import search
 
 Values = tuple[Fraction, ...]
 
