@@ -37,7 +37,8 @@ def plan(
     engine : "auto": the nested search where its answer is a proof, else CP-SAT with the search's
         point and bounds. "cp-sat": the whole integer program. "bisect": the search alone, which
         says what it proves.
-    deadline : seconds for CP-SAT; the best checked plan so far is returned, status "feasible".
+    deadline : seconds for CP-SAT; then the best checked plan so far is returned, status "feasible"
+        unless the search has proven it.
     device : with engine "bisect": None is the host, "cpu" torch tensors there, "cuda", "cuda:1",
         ... a device of torch. The plan is the same; what the device's search does not take
         (linear constraints, weighted goals) the host's answers, and a note says why.
@@ -159,7 +160,7 @@ def solve_confirmed(
     on = device_of(device, "arrays", engine)
     formulation, nested = compiled(problem)
     answer = plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
-    if engine != "cp-sat" or answer.status != "optimal":
+    if answer.status != "optimal" or answer.proof.certificate != "cp-sat":
         return answer
     bracket = search(nested)
     if bracket is None:
@@ -221,7 +222,7 @@ def _by_cpsat(
         )
     except UndecidedError:
         note = "the deadline ended before CP-SAT had a plan: this one is the search's"
-        return _by_search(formulation, nested, bracket._replace(exact=False), engine, notes=(note,))
+        return _by_search(formulation, nested, bracket, engine, notes=(note,))
     except TooLargeError:
         why = "the figures leave CP-SAT's 64-bit range"
         return _instead(formulation, nested, bracket, engine, why)
@@ -229,6 +230,9 @@ def _by_cpsat(
         return _instead(formulation, nested, bracket, engine, f"CP-SAT failed: {error}")
     if solved.answer is None:
         raise infeasible(formulation, nested)
+    if bracket.exact and not solved.answer.exact:
+        note = "the deadline ended before CP-SAT had its proof: this one is the search's"
+        return _by_search(formulation, nested, bracket, engine, notes=(note,))
     credit = Credit(engine, "cp-sat", solved.deterministic_time)
     return assemble(formulation, nested, solved.answer, credit)
 

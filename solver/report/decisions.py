@@ -31,7 +31,9 @@ def headline(plan: Plan, title: str) -> Lines:
         proven = _proven(proof.certificate)
     else:
         closed = sum(goal.bound == goal.value for goal in proof.bound)
-        proven = f"{closed} of {len(proof.bound)} goals proven, the others within their bounds"
+        proven = f"{closed} of {len(proof.bound)} goals proven"
+        if closed < len(proof.bound):
+            proven += ", the others within their bounds"
     line = f"{plan.status} (engine {proof.engine}): {proven}"
     texts = (title, line) if title.strip() else (line,)
     if plan.relaxed:

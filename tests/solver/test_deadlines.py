@@ -27,7 +27,19 @@ def test_a_deadline_of_nothing_still_gives_what_the_search_found(engine: Any) ->
 def test_a_deadline_does_not_touch_what_the_search_proves() -> None:
     assert with_fields(plan(plain(), deadline=0)) == ("optimal", "auto", "nested")
     late = plan(plain(), engine="cp-sat", deadline=0)
-    assert with_fields(late) == ("feasible", "cp-sat", "search")
+    assert with_fields(late) == ("optimal", "cp-sat", "nested")
+    assert late.digest == plan(plain()).digest
+    assert "the deadline ended" in late.notes[-1]
+
+
+def test_what_cp_sat_leaves_unproven_the_search_may_have_proven(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Time ends after the first goal: the plan is the search's, whole and proven."""
+    times = iter([10.0])
+    monkeypatch.setattr(Driver, "time_left", lambda _: next(times, 0.0))
+    late = plan(plain(), engine="cp-sat", deadline=10)
+    assert with_fields(late) == ("optimal", "cp-sat", "nested")
     assert late.digest == plan(plain()).digest
 
 
