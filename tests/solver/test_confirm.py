@@ -45,7 +45,6 @@ def test_other_engines_are_not_confirmed(engine: Any) -> None:
 def test_a_deadline_leaves_nothing_to_confirm() -> None:
     answer = solve_confirmed(problem(), deadline=0)
     assert (answer.status, answer.proof.certificate) == ("optimal", "nested")
-    assert answer.proof.certificate == "search"
 
 
 def test_a_search_that_stops_too_early_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
