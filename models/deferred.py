@@ -49,6 +49,10 @@ class Deferred(Frozen):
                 return written[name]
         return super().__getattr__(name)  # type: ignore[misc]
 
+    def __dir__(self) -> list[str]:
+        """The deferred fields too, for tab completion."""
+        return sorted({*super().__dir__(), *self.deferred_fields})
+
     # Without a return annotation Pydantic keeps the fields' own JSON Schema for dumps.
     @model_serializer(mode="wrap")
     def _dump_whole(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]

@@ -26,6 +26,10 @@ def load_data(source: str | Path) -> dict[Any, Any]:
     ------
     InvalidProblem : it is not there, is no text, is too large, or is neither JSON nor YAML.
     """
+    if str(source) in ("", "."):
+        raise InvalidProblem.at(
+            "file", "the path of a file, or - for standard input", shown(source)
+        )
     name = "standard input" if source == "-" else str(source)
     data = parse_text(_read(source, name), name=name)
     if not isinstance(data, dict):

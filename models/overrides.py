@@ -24,7 +24,7 @@ def apply_overrides(data: Any, overrides: Iterable[str]) -> Any:
     ------
     InvalidProblem : no path=value, a path that leads nowhere, or a value that is no YAML.
     """
-    texts = tuple(overrides)
+    texts = (overrides,) if isinstance(overrides, str) else tuple(overrides)
     if not texts:
         return data
     data = _copied(data)

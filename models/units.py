@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from math import isfinite
 from numbers import Integral
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ _QUANTITY = re.compile(
 _RATIO = re.compile(r"\s*([+-]?[0-9]+)\s*/\s*([0-9]+)\s*")
 _DIGITS = 40  # decimal exponent beyond which a number is out of range whatever its digits
 _BYTES = 'bytes such as 17179869184 or "16GiB"'
+_WHOLE_BYTES = "whole bytes, or a unit"
 _NUMBER = 'a number such as 0.97 or "9/19"'
 
 
@@ -85,10 +87,12 @@ def parse_bytes(value: object, *, round_up: bool) -> int:
     ValueError : not a byte figure, negative, or 2^63 and beyond.
     """
     if not isinstance(value, str):
+        if isinstance(value, float | Decimal) and isfinite(value) and value != int(value):
+            raise Misfit(_WHOLE_BYTES, shown(value))
         return parse_integer(value, what="bytes")
     exact = parse_quantity(value)
     if exact.denominator != 1 and not value.rstrip()[-1].isalpha():
-        raise Misfit("whole bytes, or a unit", shown(value))
+        raise Misfit(_WHOLE_BYTES, shown(value))
     whole = -(-exact.numerator // exact.denominator) if round_up else exact // 1
     if exact < 0 or whole >= LIMIT:
         raise Misfit("bytes from 0 to below 2^63", shown(value))

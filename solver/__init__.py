@@ -14,6 +14,11 @@ __all__ = ["Planner", "digest_of", "plan", "solve_confirmed"]
 _HOMES = {"Planner": "planner", "digest_of": "digest"}
 
 
+def __dir__() -> list[str]:
+    """What is here once it is asked for, for tab completion."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

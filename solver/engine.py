@@ -51,6 +51,9 @@ def plan(
     EngineError : kvplan failed; never a wrong plan.
     """
     check_arguments(engine, deadline)
+    if not isinstance(problem, Problem):
+        expected = "a Problem (Problem.load reads a file)"
+        raise InvalidProblem.at("problem", expected, type(problem).__name__)
     on = device_of(device, kernel, engine)
     formulation, nested = compiled(problem)
     return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
@@ -183,7 +186,10 @@ def check_arguments(engine: str, deadline: float | None) -> None:
     """Refuse an unknown engine and a deadline that is no time."""
     if engine not in ENGINES:
         raise InvalidProblem.at("engine", f"one of {', '.join(ENGINES)}", repr(engine))
-    if deadline is not None and not (deadline >= 0 and math.isfinite(deadline)):
+    if deadline is None:
+        return
+    is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
+    if not is_number or not (deadline >= 0 and math.isfinite(deadline)):
         raise InvalidProblem.at("deadline", "seconds of at least 0", repr(deadline))
 
 

@@ -48,7 +48,7 @@ def model(
         bool, typer.Option("--optimize", help="Free what the engine fixes; say what to set.")
     ] = False,
     mean_tokens: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             metavar="TOKENS", help="Length of a request for --optimize; default the longest."
         ),
@@ -74,7 +74,25 @@ def model(
 
     settings = read_settings(adapter.FLAGS, context.args, _common(gpu, total, weights_gib))
     architecture = load_architecture(config)
-    return _answer(adapter, architecture, settings, tuple(check or ()), optimize, mean_tokens)
+    mean = _mean(mean_tokens, optimize)
+    return _answer(adapter, architecture, settings, tuple(check or ()), optimize, mean)
+
+
+def _mean(tokens: str | None, optimize: bool) -> int | None:
+    """Read --mean-tokens, which only --optimize looks at."""
+    from kvplan.models import InvalidProblem
+    from kvplan.models.messages import Misfit
+    from kvplan.models.units import parse_integer
+
+    if tokens is None:
+        return None
+    if not optimize:
+        raise InvalidProblem.at("--mean-tokens", "--optimize beside it", "none")
+    try:
+        figure = int(tokens) if tokens.isdecimal() else tokens
+        return parse_integer(figure, what="tokens", least=1)
+    except Misfit as error:
+        raise InvalidProblem.at("--mean-tokens", error.expected, error.got) from None
 
 
 def _misplaced(argument: str) -> None:
@@ -99,7 +117,7 @@ def _common(gpu: str | None, total: str | None, weights_gib: str | None) -> dict
     known = _bytes_of("--total", total) if total is not None else table
     weights = None
     if weights_gib is not None:
-        weights = _bytes_of("--weights-gib", f"{weights_gib}GiB")
+        weights = _bytes_of("--weights-gib", f"{weights_gib}GiB", weights_gib)
     return {
         "gpu": gpu,
         "total_bytes": known,
@@ -108,14 +126,17 @@ def _common(gpu: str | None, total: str | None, weights_gib: str | None) -> dict
     }
 
 
-def _bytes_of(flag: str, text: str) -> int:
+def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
+    """Read bytes; `written` is what was typed, where that is a number of GiB."""
     from kvplan.models import InvalidProblem
-    from kvplan.models.messages import Misfit
+    from kvplan.models.messages import Misfit, shown
     from kvplan.models.units import parse_bytes
 
     try:
         return parse_bytes(int(text) if text.isdecimal() else text, round_up=False)
     except Misfit as error:
+        if written is not None:
+            raise InvalidProblem.at(flag, "a number of GiB", shown(written)) from None
         raise InvalidProblem.at(flag, error.expected, error.got) from None
 
 
@@ -132,12 +153,12 @@ def _answer(
 
     problem: Problem = adapter.build(architecture, settings)
     figures, refused = _figures(adapter, architecture, settings, problem)
+    differences = check_lines(figures, expected)
     title = "the engine refuses to start" if refused else "what the engine prints"
     sys.stdout.write(comment_text(title, figures))
     if optimize:
         sys.stdout.write(_advice(adapter, architecture, settings, problem, mean_tokens))
     sys.stdout.write(problem_text(problem))
-    differences = check_lines(figures, expected)
     for line in differences:
         print(line, file=sys.stderr)
     return 1 if differences else 0

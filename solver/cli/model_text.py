@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from kvplan.models import InvalidProblem
+from kvplan.models.messages import shown
+
 if TYPE_CHECKING:
     from kvplan.models import Problem
     from kvplan.models.engines.advice import Advice
@@ -28,6 +31,10 @@ def comment_text(title: str, lines: Mapping[str, str]) -> str:
 def check_lines(figures: Mapping[str, str], expected: Iterable[str]) -> list[str]:
     """Compare log lines with an engine's figures; one line for each that differs.
 
+    Raises
+    ------
+    InvalidProblem : a line that names no figure, or gives none.
+
     A line is found by the label of a figure in it; what follows the label must begin with the value
     (and not go on as a longer number), up to spaces, a colon and upper case.
     """
@@ -36,11 +43,12 @@ def check_lines(figures: Mapping[str, str], expected: Iterable[str]) -> list[str
         plain = _plain(line)
         labels = [label for label in figures if _plain(label) in plain]
         if not labels:
-            known = ", ".join(figures)
-            differences.append(f"--check {line!r}: no figure of this name (there are: {known})")
-            continue
+            expected_label = f"a line with one of {', '.join(figures)}"
+            raise InvalidProblem.at("--check", expected_label, shown(line))
         label = max(labels, key=len)
         logged = plain.partition(_plain(label))[2].strip(" :=")
+        if not logged:
+            raise InvalidProblem.at("--check", f"a figure after {label}", shown(line))
         value = re.escape(_plain(figures[label]).strip(" :="))
         if not re.match(rf"{value}(?![0-9]|[.,][0-9])", logged):
             differences.append(f"{label}: the log says {logged}, the plan {figures[label]}")

@@ -52,10 +52,12 @@ def load_plan(source: str) -> Plan:
     from kvplan.models.loader import load_data
 
     data = load_data(source)
+    name = "standard input" if source == "-" else source
+    if data.get("status") == "infeasible":
+        raise InvalidProblem.at(name, "a plan", "a refusal: nothing fitted")
     try:
         return Plan.model_validate(data)
     except ValidationError as error:
-        name = "standard input" if source == "-" else source
         faults = faults_of(error, Plan)
         raise InvalidProblem(
             fault._replace(path=f"{name}: {fault.path}" if fault.path else name) for fault in faults

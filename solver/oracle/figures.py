@@ -39,11 +39,17 @@ def requests(problem: Problem, plan: Plan) -> Iterator[Found]:
         where = f"requests[{each.batch}/{each.name}]"
         asked = Asked(capacity=request.capacity, history=request.history_tokens, count=count)
         if each.requested != asked:
-            text = f"expected {asked!r}, got {each.requested!r}"
+            text = f"expected {_asked(asked)}, got {_asked(each.requested)}"
             yield "figures", f"{where}.requested", text
         reduced = each.capacity < request.capacity or (count is not None and each.count < count)
         if each.reduced != reduced:
-            yield "figures", f"{where}.reduced", f"expected {reduced}, got {each.reduced}"
+            text = "expected true, got false" if reduced else "expected false, got true"
+            yield "figures", f"{where}.reduced", text
+
+
+def _asked(asked: Asked) -> str:
+    count = "an open count" if asked.count is None else f"count {asked.count}"
+    return f"capacity {asked.capacity}, history {asked.history}, {count}"
 
 
 def copies(replay: Replay) -> Iterator[Found]:
@@ -52,7 +58,11 @@ def copies(replay: Replay) -> Iterator[Found]:
     batch = fill.batch if fill is not None else None
     expected = None if batch is None else replay.copies(batch)
     if got != expected:
-        yield "figures", "copies", f"expected {expected}, got {got}"
+        yield "figures", "copies", f"expected {_or_none(expected)}, got {_or_none(got)}"
+
+
+def _or_none(figure: int | None) -> str:
+    return "none" if figure is None else str(figure)
 
 
 def ranks(replay: Replay) -> Iterator[Found]:

@@ -20,12 +20,12 @@ _BOUNDS = {
 }
 _COLUMNS = (
     Column("consumer"),
-    Column("phases", level=2),
+    Column("phases", level=1),
     Column("bytes", "bytes"),
     Column("of quota", "number"),
     Column("floor", "number", level=2),
     Column("asked", "number", level=2),
-    Column("source", level=1),
+    Column("source", level=2),
     Column("note", level=2),
 )
 

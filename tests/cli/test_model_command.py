@@ -55,7 +55,8 @@ def test_the_readme_shows_what_it_prints(configs: Path, capsys: pytest.CaptureFi
         ("num_gpu_blocks: 208", 0),
         ("GPU KV cache size: 302,922 tokens", 1),
         ("Maximum concurrency for 131,072 tokens per request: 2.3x", 1),
-        ("GPU KV cache: 1", 1),
+        ("GPU KV cache: 1", 2),
+        ("GPU KV cache size:", 2),
     ],
 )
 def test_a_log_line_is_compared(
@@ -119,7 +120,26 @@ def test_optimize_prints_flags_and_a_table(
         ("Meta-Llama-3.1-8B.json --engine vlm", "--engine: expected 'vllm'"),
         ("Meta-Llama-3.1-8B.json --blok 1", "--blok: expected a flag of this engine"),
         ("Meta-Llama-3.1-8B.json --gpu abacus", "--gpu: expected one of"),
-        ("Meta-Llama-3.1-8B.json --weights-gib x", "--weights-gib: expected bytes"),
+        (
+            "Meta-Llama-3.1-8B.json --weights-gib x",
+            "--weights-gib: expected a number of GiB",
+        ),
+        (
+            "Meta-Llama-3.1-8B.json --available 9GiB --mean-tokens 5",
+            "--mean-tokens: expected --optimize beside it",
+        ),
+        (
+            "Meta-Llama-3.1-8B.json --available 9GiB --optimize --mean-tokens 0",
+            "--mean-tokens: expected tokens of at least 1, got 0",
+        ),
+        (
+            "Meta-Llama-3.1-8B.json --available 9GiB --optimize --mean-tokens abc",
+            "--mean-tokens: expected tokens of at least 1, got 'abc'",
+        ),
+        (
+            "Meta-Llama-3.1-8B.json --available 9GiB --check hello",
+            "--check: expected a line with one of ",
+        ),
         ("Meta-Llama-3.1-8B.json --total x", "--total: expected bytes"),
         ("--available 1GiB Meta-Llama-3.1-8B.json", "CONFIG.json: expected a file before"),
         ("none.json --available 1GiB", "none.json"),

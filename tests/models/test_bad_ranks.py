@@ -43,7 +43,7 @@ RANKS: Table = {
         "ranks[0].quota: expected bytes from 0 to below 2^63, got '8192PiB'",
     ),
     "true quota": (rank(quota=True), "ranks[0].quota: expected bytes of at least 0, got true"),
-    "half a byte": (rank(quota=1.5), "ranks[0].quota: expected bytes of at least 0, got 1.5"),
+    "half a byte": (rank(quota=1.5), "ranks[0].quota: expected whole bytes, or a unit, got 1.5"),
     "stage as text": (
         rank(quota=1, stage="0"),
         "ranks[0].stage: expected a whole number of at least 0, got '0'",

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import Problem
+from kvplan import solver
+from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import known as known_module
 from kvplan.solver import plan
 from kvplan.solver.formulation import formulate
@@ -77,3 +78,15 @@ def test_a_failed_reading_is_not_kept() -> None:
     for _ in range(2):
         with pytest.raises(Exception, match="takes no block"):
             plan(problem)
+
+
+def test_what_is_no_problem_is_refused_in_one_line() -> None:
+    with pytest.raises(InvalidProblem, match=r"^problem: expected a Problem .*, got str$"):
+        plan("card.yaml")  # type: ignore[arg-type]
+    with pytest.raises(InvalidProblem, match=r"^deadline: expected seconds .*, got 'soon'$"):
+        plan(micro(**one(3)), deadline="soon")  # type: ignore[arg-type]
+
+
+def test_tab_completion_shows_what_is_loaded_late() -> None:
+    assert {"Planner", "plan"} <= {*dir(solver)}
+    assert {"floors", "ranks", "requests", "blocks"} <= {*dir(plan(micro(**one(3))))}
