@@ -129,5 +129,7 @@ class Plan(Deferred):
         Infeasible : the quota is below the floors; the shortfall is named.
         """
         if self._resize is None:
-            raise KvplanError("this plan was read from a file; solve its problem again to resize")
+            raise KvplanError(
+                "this plan was read from a file or sent here; solve its problem again to resize"
+            )
         return self._resize(self, quota)

@@ -29,7 +29,9 @@ Exit codes:
   3    kvplan itself failed (an engine, or the output could not be written)
   130  interrupted
 
-Example: kvplan demo
+\b
+Example:
+  kvplan demo
 """
 
 app = typer.Typer(
@@ -41,20 +43,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog="Example: kvplan solve server.yaml --set 'ranks.*.quota=60GiB'")(solve)
-app.command(epilog="Example: kvplan explain server.yaml --set 'ranks.*.quota=40GiB'")(explain)
-app.command(epilog="Example: kvplan solve server.yaml --json | kvplan verify server.yaml -")(verify)
+
+
+def _example(command: str) -> str:
+    """Help text on a line of its own, never wrapped, so that it can be pasted."""
+    return f"\b\nExample:\n  {command}"
+
+
+app.command(epilog=_example("kvplan solve server.yaml --set 'ranks.*.quota=60GiB'"))(solve)
 app.command(
-    epilog="Example: kvplan explore server.yaml --vary 'ranks.*.quota=10GiB:80GiB:256MiB' "
-    "--out quotas.csv"
+    epilog=_example("kvplan explain server.yaml --set 'ranks.*.quota=40GiB'"),
+    short_help="Say what stands in the way, or what more quota buys.",
+)(explain)
+app.command(epilog=_example("kvplan solve server.yaml --json | kvplan verify server.yaml -"))(
+    verify
+)
+app.command(
+    epilog=_example("kvplan explore server.yaml --vary 'ranks.*.quota=10GiB:80GiB:1GiB'"),
+    short_help="Solve a problem for many values of its fields.",
 )(explore)
 app.command(
-    epilog="Example: kvplan model config.json --engine vllm --available 40GiB --max-model-len auto",
+    epilog=_example("kvplan model config.json --available 40GiB --max-model-len auto"),
+    short_help="Print the problem that an engine faces with a model.",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(model)
-app.command("check-log", epilog="Example: kvplan check-log server.log")(check_log)
-app.command(epilog="Example: kvplan schema > kvplan.schema.json")(schema)
-app.command(epilog="Example: kvplan demo")(demo)
+app.command(
+    "check-log",
+    epilog=_example("kvplan check-log server.log"),
+    short_help="Recompute the memory figures of a server log.",
+)(check_log)
+app.command(epilog=_example("kvplan schema > kvplan.schema.json"))(schema)
+app.command(epilog=_example("kvplan demo"))(demo)
 
 
 @app.callback(invoke_without_command=True)

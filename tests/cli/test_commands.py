@@ -46,7 +46,7 @@ def test_help_lists_the_commands_and_the_exit_codes(capsys: Capture) -> None:
 def test_every_command_has_an_example(command: str, capsys: Capture) -> None:
     done = run_kvplan(capsys, command, "--help")
     assert (done.code, done.err) == (0, "")
-    assert f"Example: kvplan {'solve' if command == 'verify' else command}" in done.out
+    assert f"Example:\n    kvplan {'solve' if command == 'verify' else command}" in done.out
 
 
 def test_without_a_command_the_help_goes_to_standard_error(capsys: Capture) -> None:
