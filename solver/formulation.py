@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.kernels.capacity import low_points
 from kvplan.kernels.demand import VECTORISE_FROM, Demand
 from kvplan.kernels.terms import LIVE, BatchTerms, Fitted, FixedRequests, GivenRequests, Terms
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.demands import Batch, Request
+from kvplan.models.demands import Batch
 from kvplan.models.problem import request_name
 from kvplan.solver.budget import build_rows, merge_rows
 from kvplan.solver.rules import cache_rules, expert_terms, pool_terms
@@ -100,18 +100,16 @@ def _batches(
     batches: list[BatchTerms] = []
     fitted: list[Fitted] = []
     for b, batch in enumerate(problem.batches):
-        mine: list[int] = []
-        given: Sequence[Request] = batch.requests
-        open_ones = [r for r, request in enumerate(given) if request.fit != "none"]
-        if open_ones:
-            for r in open_ones:
-                fitted_at[b, r] = len(fitted)
-                mine.append(len(fitted))
-                fitted.append(_fitted(batch, b, r))
-            given = [*batch.requests]
-            for r in reversed(open_ones):
-                del given[r]
-        batches.append(BatchTerms(batch.name, batch.shared_prefix, _given(given), tuple(mine)))
+        # There may be a thousand: their dicts are read in half the time of their attributes.
+        rows = [vars(request) for request in batch.requests]
+        open_ones = [r for r, row in enumerate(rows) if row["fit"] != "none"]
+        mine = range(len(fitted), len(fitted) + len(open_ones))
+        for index, r in zip(mine, open_ones, strict=True):
+            fitted_at[b, r] = index
+            fitted.append(_fitted(batch, b, r))
+        for r in reversed(open_ones):
+            del rows[r]
+        batches.append(BatchTerms(batch.name, batch.shared_prefix, _given(rows), tuple(mine)))
     return tuple(batches), tuple(fitted)
 
 
@@ -136,23 +134,25 @@ def _fitted(batch: Batch, b: int, r: int) -> Fitted:
     )
 
 
-def _given(requests: Sequence[Request]) -> Sequence[FixedRequests]:
+def _given(rows: Sequence[Mapping[str, Any]]) -> Sequence[FixedRequests]:
     """Requests whose capacity and count are given; of a few, alike ones are one entry."""
-    if not requests:
+    if not rows:
         return ()
-    capacities = [request.capacity for request in requests]
-    histories = [
-        max(0, request.capacity - 1) if request.history is None else request.history
-        for request in requests
-    ]
-    counts = [1 if request.count is None else request.count for request in requests]
-    if len(requests) >= VECTORISE_FROM and all(counts):
+    capacities = [row["capacity"] for row in rows]
+    histories = [row["history"] for row in rows]
+    counts = [row["count"] for row in rows]
+    if None in histories:
+        pairs = zip(capacities, histories, strict=True)
+        histories = [max(0, c - 1) if history is None else history for c, history in pairs]
+    if None in counts:
+        counts = [1 if count is None else count for count in counts]
+    if len(rows) >= VECTORISE_FROM and all(counts):
         return GivenRequests(capacities, histories, counts)
-    rows: dict[tuple[int, int], int] = {}
+    found: dict[tuple[int, int], int] = {}
     for capacity, history, count in zip(capacities, histories, counts, strict=True):
         if count:
-            rows[capacity, history] = rows.get((capacity, history), 0) + count
-    return tuple([FixedRequests(*shape, count) for shape, count in rows.items()])
+            found[capacity, history] = found.get((capacity, history), 0) + count
+    return tuple([FixedRequests(*shape, count) for shape, count in found.items()])
 
 
 def _check_bounded(formulation: Formulation) -> None:
