@@ -56,8 +56,14 @@ def _needs(terms: Terms, demand: Demand) -> Iterator[str]:
         for index, raw in enumerate(demand.fixed(fitted.batch, 0)):
             pool = terms.pools[index]
             grown = [_blocks(rule, demand) for rule in terms.caches if rule.pool == index]
-            whole = f"{raw} + {fitted.requests} * ({' + '.join(grown) or 0})"
-            yield f"u{index} * {pool.use_num} >= ({whole}) * {pool.use_den}"
+            own = _times(fitted.requests, " + ".join(grown)) if grown else "0"
+            whole = _times(pool.use_den, f"{raw} + {own}" if raw else own)
+            yield f"{_times(pool.use_num, f'u{index}')} >= {whole}"
+
+
+def _times(factor: int, text: str) -> str:
+    """factor x text, the factor left out where it is 1."""
+    return text if factor == 1 else f"{factor} * ({text})"
 
 
 def _blocks(rule: CacheRule, demand: Demand) -> str:
@@ -68,14 +74,15 @@ def _blocks(rule: CacheRule, demand: Demand) -> str:
     if rule.kind == FULL:
         own = f"-(-c // {t})"
     elif rule.kind == LIVE:
-        own = f"-(-c // {t}) - max(0, (h + {1 - rule.reach}) // {t} - {rule.sink_blocks})"
+        stale = f"(h + {1 - rule.reach}) // {t} - {rule.sink_blocks}"
+        own = f"-(-c // {t}) - (s if (s := {stale}) > 0 else 0)"
     elif rule.kind == PEAK:
         worst = rule.sink_blocks + (rule.reach + flight + t - 3) // t + 1
         own = f"min(-(-c // {t}), {worst})"
     else:
         reach = rule.reach + (0 if rule.flight_per_batch else flight)
         own = f"-(-min(c, {reach}) // {t})"
-    return f"{rule.groups} * ({own} + {rule.extra_blocks})"
+    return _times(rule.groups, f"{own} + {rule.extra_blocks}" if rule.extra_blocks else own)
 
 
 def _rows(terms: Terms) -> Iterator[str]:
@@ -89,9 +96,13 @@ def _rows(terms: Terms) -> Iterator[str]:
 
 
 def _bytes(terms: Terms, row: Row) -> str:
-    """Bytes of a row: paged pools, nothing else."""
-    parts: list[str] = []
+    """Bytes of a row: pages of its pools, nothing else."""
+    pages: dict[int, list[str]] = {}
     for index, buffers in enumerate(row.pools):
-        held = f"(u{index} + {terms.pools[index].reserved})"
-        parts += [f"-(-{held} * {size} // {granule}) * {granule}" for size, granule in buffers]
+        reserved = terms.pools[index].reserved
+        held = f"(u{index} + {reserved})" if reserved else f"u{index}"
+        for size, granule in buffers:
+            text = f"{held} * {size}" if granule == 1 else f"-(-{held} * {size} // {granule})"
+            pages.setdefault(granule, []).append(text)
+    parts = [_times(granule, " + ".join(texts)) for granule, texts in pages.items()]
     return " + ".join(parts) or "0"
