@@ -13,9 +13,10 @@ from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.models import InvalidProblem, Plan
 from kvplan.models.messages import one_line, shown
-from kvplan.solver.assemble import Credit, assemble, infeasible
+from kvplan.solver.assemble import Credit, assemble
 from kvplan.solver.engine import plan_by_search
 from kvplan.solver.formulation import Formulation
+from kvplan.solver.refusal import infeasible
 
 if TYPE_CHECKING:
     from kvplan.kernels.batch import Fits, Scenarios

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, get_args
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.values import Answer
 from kvplan.models import Disagreement, EngineError, InvalidProblem, Plan, Problem
-from kvplan.solver.assemble import Credit, Engine, assemble, infeasible
+from kvplan.solver.assemble import Credit, Engine, assemble
 from kvplan.solver.formulation import Formulation, Held, formulate
 from kvplan.solver.known import compiled
-from kvplan.solver.resize import Quota, held_figures, held_problem
 from kvplan.solver.search import obeys, search
 
 if TYPE_CHECKING:
+    from kvplan.models import Infeasible
     from kvplan.solver.device import Device, Kernel
+    from kvplan.solver.resize import Quota
 
 ENGINES = get_args(Engine)
 
@@ -101,6 +102,8 @@ def resizable(
     """The plan, which remembers how to plan again for other quotas."""
 
     def resize(plan: Plan, quota: Quota) -> Plan:
+        from kvplan.solver.resize import held_figures, held_problem
+
         problem = formulation().problem
         figures = held_figures(problem, plan, held)
         again = formulate(held_problem(problem, plan, quota), figures)
@@ -128,7 +131,7 @@ def solve_formulation(
     if bracket is None:
         if engine == "cp-sat":
             _confirm_infeasible(nested, deadline)
-        raise infeasible(formulation, nested)
+        raise _refusal(formulation, nested)
     if bracket.exact and engine == "auto":
         return assemble(formulation, nested, bracket, Credit(engine, "nested"))
     if engine == "bisect":
@@ -136,11 +139,18 @@ def solve_formulation(
     return _by_cpsat(formulation, nested, bracket, engine, deadline)
 
 
+def _refusal(formulation: Formulation, nested: Nested) -> Infeasible:
+    """Why nothing fits; what writes it is loaded when it is needed."""
+    from kvplan.solver.refusal import infeasible
+
+    return infeasible(formulation, nested)
+
+
 def plan_by_search(formulation: Formulation, nested: Nested, notes: tuple[str, ...]) -> Plan:
     """What engine bisect answers on the host, with notes that say why it was asked there."""
     bracket = search(nested)
     if bracket is None:
-        raise infeasible(formulation, nested)
+        raise _refusal(formulation, nested)
     return _by_search(formulation, nested, bracket, "bisect", notes)
 
 
@@ -235,7 +245,7 @@ def _by_cpsat(
     except (RuntimeError, EngineError) as error:
         return _instead(formulation, nested, bracket, engine, f"CP-SAT failed: {error}")
     if solved.answer is None:
-        raise infeasible(formulation, nested)
+        raise _refusal(formulation, nested)
     if bracket.exact and not solved.answer.exact:
         note = "the deadline ended before CP-SAT had its proof: this one is the search's"
         return _by_search(formulation, nested, bracket, engine, notes=(note,))

@@ -9,10 +9,11 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Row
 from kvplan.models import Plan, Problem
 from kvplan.models.ranks import Rank
-from kvplan.solver.assemble import Credit, Engine, Moved, assemble, infeasible
+from kvplan.solver.assemble import Credit, Engine, Moved, assemble
 from kvplan.solver.budget import auto_granule, merge_key
 from kvplan.solver.engine import check_arguments, device_of, plan_formulation, resizable
 from kvplan.solver.formulation import Formulation, formulate
+from kvplan.solver.refusal import infeasible
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
 from kvplan.solver.unrolled import Holds, unrolled_check
 
