@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from fractions import Fraction
 from typing import Any
@@ -17,6 +18,9 @@ from support.instances import random_problem
 
 GIB, MIB = 2**30, 2**20
 Values = dict[str, Fraction] | None
+
+STRIDE = 1 if os.environ.get("CI") else 2
+"""Locally every second problem."""
 
 
 def at_quotas(data: dict[str, Any], rank: str, more_bytes: int) -> Values:
@@ -60,7 +64,7 @@ def check_point(data: dict[str, Any], now: Values, point: BreakPoint, draw: rand
 )
 def test_break_points_of_random_problems_are_exact(start: int, seeds: int, weighted: bool) -> None:
     seen = 0
-    for seed in range(start, start + seeds):
+    for seed in range(start, start + seeds, STRIDE):
         data = random_problem(seed, memory=False, constraints=False, weighted=weighted)
         now = at_quotas(data, EVERY, 0)
         if now is None or len(set(now)) < len(now):
@@ -69,7 +73,7 @@ def test_break_points_of_random_problems_are_exact(start: int, seeds: int, weigh
         seen += 1
         for point in found.break_points:
             check_point(data, now, point, random.Random(seed))
-    assert seen >= seeds // 4
+    assert seen >= seeds // (4 * STRIDE)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
