@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kvplan.kernels import frontier
@@ -15,6 +17,7 @@ from support.rising import rising_problem
 INSTANCES = 1_024
 CHUNK = 128
 LIMIT = 10_000_000
+STRIDE = 1 if os.environ.get("CI") else 2  # all instances in CI, every second elsewhere
 
 
 def searched(problem: Problem) -> Plan | None:
@@ -48,8 +51,8 @@ def test_every_optimum_is_the_oracles(
     start: int, by_arrays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Frontier, "by_arrays", by_arrays)
-    proofs, plans = proven(range(start, start + CHUNK))
-    assert proofs >= plans * 19 // 20 > CHUNK // 2
+    proofs, plans = proven(range(start, start + CHUNK, STRIDE))
+    assert proofs >= plans * 19 // 20 > CHUNK // (2 * STRIDE)
 
 
 def test_beyond_its_limit_the_search_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
