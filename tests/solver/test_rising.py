@@ -52,7 +52,7 @@ def test_every_optimum_is_the_oracles(
 ) -> None:
     monkeypatch.setattr(Frontier, "by_arrays", by_arrays)
     proofs, plans = proven(range(start, start + CHUNK, STRIDE))
-    assert proofs >= plans * 19 // 20 > CHUNK // (2 * STRIDE)
+    assert proofs >= plans * 9 // 10 > CHUNK // (2 * STRIDE)
 
 
 def test_beyond_its_limit_the_search_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
