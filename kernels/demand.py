@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kvplan.kernels.many import Columns, blocks_of, columns_of, few_simple_blocks, simple_blocks_of
 from kvplan.kernels.need import (
     batch_flight_blocks,
+    is_simple,
     placeholder_blocks,
     request_blocks,
     simple_blocks,
@@ -50,7 +51,7 @@ class Demand:
                 self.uses_chunk = True
             if rule.flight_per_batch:
                 self._per_batch = True
-            if rule.kind > LIVE or rule.scratch is not None:
+            if not is_simple(rule):
                 self._all_simple = False
         self.couplings = tuple([self._couplings(batch) for batch in terms.batches])
         self._fixed: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -122,7 +123,7 @@ class Demand:
     ) -> int:
         if capacity == 0:
             return placeholder_blocks(rule)
-        if not prefix_tokens and rule.kind <= LIVE and rule.scratch is None:
+        if not prefix_tokens and is_simple(rule):
             return simple_blocks(rule, capacity, history)
         flight = self.flight(rule, chunk)
         prefix_blocks = prefix_tokens // rule.block_tokens

@@ -12,9 +12,10 @@ from functools import cached_property
 from operator import gt, le, lt
 from typing import NamedTuple
 
-from kvplan.kernels.bytes import last_in_pages, more_blocks, pool_bytes
+from kvplan.kernels.bytes import last_in_pages, pool_bytes
 from kvplan.kernels.climb import block_sizes, ladder_of, rung_of
 from kvplan.kernels.demand import Demand
+from kvplan.kernels.filling import raise_pool
 from kvplan.kernels.ladder import Ladder
 from kvplan.kernels.line import Line, line_of
 from kvplan.kernels.terms import Terms
@@ -178,7 +179,7 @@ class Direct:
             if all(map(lt, rests, least)):
                 self._fill_pages(usable, order[step:])
                 return
-            self._raise(index, usable, rests)
+            raise_pool(self.terms, index, usable, rests)
 
     @cached_property
     def _least_pages(self) -> list[int]:
@@ -208,20 +209,3 @@ class Direct:
                 if end is None or last < end:
                     end = last
         return blocks if end is None else max(blocks, end - end % multiple)
-
-    def _raise(self, index: int, usable: list[int], rests: list[int]) -> None:
-        """Raise one pool as far as every row lets it."""
-        _, reserved, _, top, multiple, _, _ = self.terms.pools[index]
-        held = usable[index] + reserved
-        for row, rest in zip(self.terms.rows, rests, strict=True):
-            if row.pools and row.pools[index]:
-                most = more_blocks(held, rest, row.pools[index]) - reserved
-                if top is None or most < top:
-                    top = most
-        if top is None or top - top % multiple <= usable[index]:
-            return
-        usable[index] = top - top % multiple
-        for number, row in enumerate(self.terms.rows):
-            if row.pools:
-                rests[number] += pool_bytes(held, row.pools[index])
-                rests[number] -= pool_bytes(usable[index] + reserved, row.pools[index])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kvplan.kernels.bytes import pool_bytes
 from kvplan.kernels.line import full_blocks
 from kvplan.kernels.terms import FULL, Buffers, CacheRule, Terms
 
@@ -140,8 +141,4 @@ class Ladder:
 
 def _bytes(held: list[int], row: tuple[Buffers, ...]) -> int:
     """Bytes of allocated blocks [step] in one row."""
-    total = 0
-    for blocks, buffers in zip(held, row, strict=True):
-        for size, granule in buffers:
-            total += -(-blocks * size // granule) * granule
-    return total
+    return sum(map(pool_bytes, held, row))

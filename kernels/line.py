@@ -138,8 +138,9 @@ def line_of(
     if usable is None:
         return None
     held = [blocks + pool.reserved for blocks, pool in zip(usable, terms.pools, strict=True)]
+    held[mine] = 0
     rows = [
-        (_other_bytes(held, row.pools, mine), row.pools[mine]) if row.pools else (0, ())
+        (sum(map(pool_bytes, held, row.pools)), row.pools[mine]) if row.pools else (0, ())
         for row in terms.rows
     ]
     return Line(
@@ -170,13 +171,3 @@ def _usable(
             return None
         usable.append(need)
     return usable
-
-
-def _other_bytes(held: list[int], pools: tuple[Buffers, ...], mine: int) -> int:
-    """Bytes of the pools that stand still."""
-    total = 0
-    for index, buffers in enumerate(pools):
-        if index != mine:
-            for size, granule in buffers:
-                total += -(-held[index] * size // granule) * granule
-    return total

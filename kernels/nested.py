@@ -10,11 +10,11 @@ from copy import copy
 from functools import cached_property, partial
 from itertools import product
 
-from kvplan.kernels.bytes import more_blocks, pool_bytes
 from kvplan.kernels.capacity import bisect_largest, largest_unbounded
 from kvplan.kernels.climb import climb, is_ladder
 from kvplan.kernels.corners import Corners
 from kvplan.kernels.direct import Direct, is_direct
+from kvplan.kernels.filling import raise_pool
 from kvplan.kernels.terms import Terms, Variable
 from kvplan.kernels.worlds import Corner, World, put
 
@@ -179,28 +179,10 @@ class Nested(Corners):
 
     def blocks_in_order(self, world: World, corner: Corner, pools: Sequence[int]) -> Corner:
         """Pools raised one after the other to what fits beside the others (which fit)."""
-        rows = [row for row in self.terms.rows if row.pools]
-        rests = [row.room - self.used(row, world, corner) for row in rows]
+        rests = [row.room - self.used(row, world, corner) for row in self.terms.rows]
         usable = [*corner.usable]
         for pool in pools:
-            terms = self.terms.pools[pool]
-            held = usable[pool] + terms.reserved
-            limits = [
-                more_blocks(held, rest, row.pools[pool]) - terms.reserved
-                for row, rest in zip(rows, rests, strict=True)
-                if row.pools[pool]
-            ]
-            if terms.most is not None:
-                limits.append(terms.most)
-            top = min(limits) // terms.multiple * terms.multiple
-            if top > usable[pool]:
-                usable[pool] = top
-                rests = [
-                    rest
-                    + pool_bytes(held, row.pools[pool])
-                    - pool_bytes(top + terms.reserved, row.pools[pool])
-                    for row, rest in zip(rows, rests, strict=True)
-                ]
+            raise_pool(self.terms, pool, usable, rests)
         return corner._replace(usable=tuple(usable))
 
     def largest_blocks(self, world: World, pool: int) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
-from kvplan.kernels.bytes import expert_bytes, least_kept
+from kvplan.kernels.bytes import expert_bytes, least_kept, pool_bytes
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.terms import Row, Terms
 from kvplan.kernels.values import Point, constraint_value, holds
@@ -46,9 +46,7 @@ def row_bytes(terms: Terms, row: Row, point: Point) -> int:
 def _pool_bytes(terms: Terms, row: Row, point: Point) -> int:
     total = 0
     for usable, pool, buffers in zip(point.usable, terms.pools, row.pools, strict=False):
-        held = usable + pool.reserved
-        for size, granule in buffers:
-            total += -(-held * size // granule) * granule
+        total += pool_bytes(usable + pool.reserved, buffers)
     return total
 
 

@@ -80,13 +80,14 @@ def plan_formulation(
 ) -> Plan:
     """A plan that can be resized: it remembers its problem, its device and what a resize holds.
 
+    Arguments are checked by the caller.
+
     Parameters
     ----------
     nested : the search, where it is compiled already.
     held : granules and floors of an earlier plan.
     on : where bisect searches, if not on the host.
     """
-    check_arguments(engine, deadline)
     answer = solve_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
     return resizable(answer, lambda: formulation, engine, deadline, held, on)
 

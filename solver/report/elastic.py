@@ -9,6 +9,7 @@ from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Point
+from kvplan.kernels.worlds import point_at
 from kvplan.models import Problem
 from kvplan.models.goals import Fill
 from kvplan.models.plan import LedgerLine, RankPlan
@@ -76,15 +77,8 @@ def _floor_point(nested: Nested) -> Point:
     """Everything elastic at its floor, in the option that takes least."""
     world, corner, *_ = least_shortage(nested, nested.worlds())
     experts = nested.terms.experts
-    return Point(
-        capacities=corner.capacities,
-        counts=corner.counts,
-        chunk=world.chunk,
-        options=world.options,
-        experts=corner.experts,
-        kept=least_kept(corner.experts, experts) if experts else 0,
-        usable=corner.usable,
-    )
+    kept = least_kept(corner.experts, experts) if experts else 0
+    return point_at(world, corner, kept)
 
 
 def _asked_point(nested: Nested, floor: Point) -> Point:

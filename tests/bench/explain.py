@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from kvplan.solver import plan
 from kvplan.solver.explain import explain
 
 sys.path.insert(0, str(Path(__file__).parent))
-from instances import shipped
+from instances import at_share, shipped
 from timing import interleaved, spread
 
 REFUSAL_MS, BREAK_POINTS_MS = 200, 500
@@ -58,12 +59,7 @@ def refusals() -> dict[str, Problem]:
     """The eight ranks, and the shipped cases at a third of what they need."""
     found = {"eight ranks": eight_ranks()}
     for name, problem in shipped().items():
-        ranks = [
-            {"name": rank.name, "stage": rank.stage, "quota": rank.quota_bytes // 12}
-            for rank in problem.ranks
-        ]
-        data = problem.model_dump(mode="json", exclude_unset=True) | {"ranks": ranks}
-        small = Problem.model_validate(data)
+        small = at_share(problem, Fraction(1, 12))
         try:
             plan(small)
         except Infeasible:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +25,23 @@ def at_fractions() -> dict[str, Problem]:
     found = {}
     for name, problem in shipped().items():
         for text in FRACTIONS:
-            ranks = [
-                {
-                    "name": r.name,
-                    "stage": r.stage,
-                    "quota": r.quota_bytes * int(float(text) * 100) // 100,
-                }
-                for r in problem.ranks
-            ]
-            data = problem.model_dump(mode="json", exclude_unset=True) | {"ranks": ranks}
-            scaled = Problem.model_validate(data)
+            scaled = at_share(problem, Fraction(text))
             try:
                 plan(scaled)
             except Infeasible:
                 continue
             found[f"{name}@{text}"] = scaled
     return found
+
+
+def at_share(problem: Problem, share: Fraction) -> Problem:
+    """The problem with a share of every rank's quota, rounded down."""
+    ranks = [
+        {"name": rank.name, "stage": rank.stage, "quota": int(rank.quota_bytes * share)}
+        for rank in problem.ranks
+    ]
+    data = problem.model_dump(mode="json", exclude_unset=True) | {"ranks": ranks}
+    return Problem.model_validate(data)
 
 
 def slot_bytes(index: int) -> tuple[int, int]:
