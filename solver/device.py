@@ -31,7 +31,7 @@ class Device(NamedTuple):
     kernel: Kernel = "arrays"
 
 
-def read_device(name: Any, kernel: str, engine: str) -> Device | None:
+def read_device(name: Any, kernel: Kernel, engine: str) -> Device | None:
     """The arguments of a call.
 
     Raises
@@ -47,7 +47,7 @@ def read_device(name: Any, kernel: str, engine: str) -> Device | None:
     if engine != "bisect":
         raise InvalidProblem.at("device", "engine bisect beside it", f"engine {engine}")
     check_device(name)
-    return Device(name, kernel)  # type: ignore[arg-type]
+    return Device(name, kernel)
 
 
 def check_device(name: Any, path: str = "device") -> None:

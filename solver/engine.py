@@ -60,7 +60,7 @@ def plan(
     return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
 
 
-def device_of(device: Any, kernel: str, engine: str) -> Device | None:
+def device_of(device: Any, kernel: Kernel, engine: str) -> Device | None:
     """The device of a call; None: the host, for which nothing is imported."""
     if device is None and kernel == "arrays":
         return None
