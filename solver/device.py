@@ -14,9 +14,9 @@ from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.models import InvalidProblem, Plan
 from kvplan.models.messages import one_line, shown
 from kvplan.solver.assemble import Credit, assemble
-from kvplan.solver.engine import plan_by_search
 from kvplan.solver.formulation import Formulation
 from kvplan.solver.refusal import infeasible
+from kvplan.solver.solve import plan_by_search
 
 if TYPE_CHECKING:
     from kvplan.kernels.batch import Fits, Scenarios

@@ -11,10 +11,11 @@ from kvplan.models import Plan, Problem
 from kvplan.models.ranks import Rank
 from kvplan.solver.assemble import Credit, Engine, Moved, assemble
 from kvplan.solver.budget import auto_granule, merge_key
-from kvplan.solver.engine import check_arguments, device_of, plan_formulation, resizable
+from kvplan.solver.engine import check_arguments, device_of
 from kvplan.solver.formulation import Formulation, formulate
 from kvplan.solver.refusal import infeasible
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
+from kvplan.solver.solve import plan_formulation, resizable
 from kvplan.solver.unrolled import Holds, unrolled_check
 
 if TYPE_CHECKING:

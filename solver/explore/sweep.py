@@ -8,12 +8,12 @@ from typing import Any
 from kvplan.models import Fault, Infeasible, InvalidProblem, Plan, Problem
 from kvplan.models.units import LIMIT
 from kvplan.solver.budget import merge_rows, rank_granule
-from kvplan.solver.engine import solve_formulation
 from kvplan.solver.explore.blocks import blocks_of
 from kvplan.solver.explore.figures import Figures, empty_figures, entries_of, put
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.together import solve_block
 from kvplan.solver.formulation import Formulation, formulate
+from kvplan.solver.solve import solve_formulation
 
 Progress = Callable[[int, int], None]
 """Called with the rows done and the rows in all."""

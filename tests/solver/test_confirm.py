@@ -9,8 +9,8 @@ import pytest
 from kvplan.kernels import nested as nested_module
 from kvplan.kernels.nested import Nested
 from kvplan.models import CheckFailed, Disagreement, EngineError, Infeasible, Problem
-from kvplan.solver import engine as engine_module
 from kvplan.solver import plan, solve_confirmed
+from kvplan.solver import solve as solve_module
 from kvplan.solver.check import check_point
 from kvplan.solver.cpsat import constraints as rules
 from kvplan.solver.cpsat import program
@@ -87,21 +87,21 @@ def test_a_program_that_is_too_strict_is_found_out(monkeypatch: pytest.MonkeyPat
 def test_a_plan_where_the_search_finds_none_is_a_disagreement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = engine_module.search
+    real = solve_module.search
     asked: list[Nested] = []
 
     def second_time_blind(nested: Nested) -> Any:
         asked.append(nested)
         return real(nested) if len(asked) == 1 else None
 
-    monkeypatch.setattr(engine_module, "search", second_time_blind)
+    monkeypatch.setattr(solve_module, "search", second_time_blind)
     with pytest.raises(Disagreement, match="cp-sat found a plan where the search found none"):
         solve_confirmed(problem())
     assert len(asked) == 2
 
 
 def test_a_search_that_refuses_too_soon_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "search", lambda _: None)
+    monkeypatch.setattr(solve_module, "search", lambda _: None)
     with pytest.raises(Disagreement, match="the search proves that none exists"):
         solve_confirmed(problem())
     with pytest.raises(Infeasible):
@@ -125,7 +125,7 @@ def broken(update: dict[str, Any], **sections: Any) -> str:
         **{**pool(multiple_of=3), **sections},
     )
     nested = nested_module.Nested(formulate(given).terms)
-    found = engine_module.search(nested)
+    found = solve_module.search(nested)
     assert found is not None
     check_point(nested.terms, nested.demand, found.point)
     with pytest.raises(CheckFailed) as caught:

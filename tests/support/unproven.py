@@ -8,7 +8,7 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.ordered import solve
 from kvplan.kernels.values import Answer
 from kvplan.models import Plan, Problem
-from kvplan.solver import engine as engine_module
+from kvplan.solver import solve as solve_module
 from support.micro import micro, one
 
 SLOTS = {"slot_bytes": 7, "max_slots": 12}
@@ -45,7 +45,7 @@ def blind_search(monkeypatch: pytest.MonkeyPatch) -> None:
         first, *rest = found.bounds
         return found._replace(bounds=(first, *(None for _ in rest)), exact=False)
 
-    monkeypatch.setattr(engine_module, "search", search)
+    monkeypatch.setattr(solve_module, "search", search)
 
 
 def with_fields(answer: Plan) -> tuple[str, str, str]:
