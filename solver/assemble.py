@@ -27,7 +27,7 @@ class Moved(NamedTuple):
     """Other quotas than a formulation has."""
 
     rooms: Sequence[int]  # bytes of each of its `every_row`
-    holds: Callable[[Point, Sequence[int]], bool]  # whether a point breaks no rule there
+    holds: Callable[[Point, Sequence[int]], bool] | None  # whether a point breaks no rule there
     formulation: Callable[[], Formulation]  # the one that has them
 
 
@@ -45,7 +45,7 @@ def assemble(
     terms, point = formulation.terms, answer.point
     if moved is None:
         check_point(terms, nested.demand, point)
-    elif not moved.holds(point, moved.rooms):
+    elif moved.holds is None or not moved.holds(point, moved.rooms):
         check_point(terms, nested.demand, point, moved.rooms)
     decisions = _decisions(formulation, nested, point)
     values = {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.solver.assemble import Engine
-from kvplan.solver.known import compiled
+from kvplan.solver.known import compiled, shape_of
+from kvplan.solver.shape import quotas_of
 from kvplan.solver.solve import held_against_search, plan_formulation
 
 if TYPE_CHECKING:
@@ -50,8 +51,12 @@ def plan(
         expected = "a Problem (Problem.load reads a file)"
         raise InvalidProblem.at("problem", expected, type(problem).__name__)
     on = device_of(device, kernel, engine)
-    formulation, nested = compiled(problem)
-    return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
+    shape = shape_of(problem)
+    if shape.problem is not problem:
+        return shape.plan(quotas_of(problem), lambda: problem, engine, deadline, on)
+    return plan_formulation(
+        shape.formulation, shape.nested, engine=engine, deadline=deadline, on=on
+    )
 
 
 def device_of(device: Any, kernel: Kernel, engine: str) -> Device | None:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Row
 from kvplan.models import Plan, Problem
 from kvplan.models.ranks import Rank
-from kvplan.solver.assemble import Credit, Engine, Moved, assemble
-from kvplan.solver.budget import auto_granule, merge_key
+from kvplan.solver.assemble import Engine
+from kvplan.solver.budget import auto_granule
 from kvplan.solver.engine import check_arguments, device_of
-from kvplan.solver.formulation import Formulation, formulate
-from kvplan.solver.refusal import infeasible
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
-from kvplan.solver.solve import plan_formulation, resizable
-from kvplan.solver.unrolled import Holds, unrolled_check
+from kvplan.solver.shape import Shape
+from kvplan.solver.solve import plan_formulation
 
 if TYPE_CHECKING:
-    from kvplan.solver.device import Device, Kernel
+    from kvplan.solver.device import Kernel
 
 
 class Planner:
@@ -34,12 +29,8 @@ class Planner:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._formulation = formulate(problem)
-        self._nested = Nested(self._formulation.terms)
-        self._compiled: dict[tuple[Ranks, tuple[int, ...]], _Compiled] = {}
-        self._has_auto = any(
-            buffer.granule == "auto" for pool in problem.pools for buffer in pool.layout
-        )
+        self._own = Shape(problem)
+        self._shapes: dict[tuple[Ranks, tuple[int, ...]], Shape] = {}
 
     def plan(
         self,
@@ -64,103 +55,27 @@ class Planner:
         """
         check_arguments(engine, deadline)
         on = device_of(device, kernel, engine)
+        own = self._own
         if quota is None:
             return plan_formulation(
-                self._formulation, self._nested, engine=engine, deadline=deadline, on=on
+                own.formulation, own.nested, engine=engine, deadline=deadline, on=on
             )
-        problem = self._formulation.problem
-        quotas = read_quotas(problem, quota)
-        return self._for(quotas, measured_ranks(problem, quota)).plan(quotas, engine, deadline, on)
+        quotas = read_quotas(own.problem, quota)
+        measured = measured_ranks(own.problem, quota)
+        shape = self._shape(quotas, measured)
 
-    def _for(self, quotas: tuple[int, ...], measured: Ranks) -> _Compiled:
-        """The compiled shape; one for each set of "auto" granules, which follow the quotas."""
-        key = (measured, tuple(map(auto_granule, quotas)) if self._has_auto else ())
-        if key not in self._compiled:
-            self._compiled[key] = _Compiled(self._formulation.problem, quotas, measured)
-        return self._compiled[key]
+        def declared() -> Problem:
+            return _declared(shape.problem, quotas, measured)
 
+        return shape.plan(quotas, declared, engine, deadline, on)
 
-class _Compiled:
-    """A formulation whose rows take other quotas.
-
-    Parameters
-    ----------
-    quotas : bytes by rank.
-    measured : ranks that keep the quota of their `memory`.
-    """
-
-    def __init__(self, problem: Problem, quotas: tuple[int, ...], measured: Ranks) -> None:
-        self._measured = measured
-        self._formulation = formulate(_declared(problem, quotas, measured))
-        self._nested = Nested(self._formulation.terms)
-        rows = self._formulation.terms.every_row
-        # A headroom row has a quota of its own, which stays beside that of its rank.
-        self._fixed = [(row.rank, quotas[row.rank] - row.room) for row in rows]
-        groups: dict[object, list[int]] = {}
-        for number, row in enumerate(rows):
-            groups.setdefault(merge_key(row), []).append(number)
-        self._groups = list(groups.values())
-        self._tightest = [self._tightest_of(group) for group in self._groups]
-
-    def _tightest_of(self, group: list[int]) -> list[tuple[int, int]]:
-        """(rank, fixed bytes) of each rank's tightest row among some with equal left sides."""
-        most: dict[int, int] = {}
-        for number in group:
-            rank, fixed = self._fixed[number]
-            most[rank] = max(fixed, most.get(rank, fixed))
-        return list(most.items())
-
-    def plan(
-        self,
-        quotas: tuple[int, ...],
-        engine: Engine,
-        deadline: float | None,
-        on: Device | None,
-    ) -> Plan:
-        """A plan for other quotas; where the way is straight, no row is written for it."""
-        direct = self._nested.direct
-        if engine != "auto" or direct is None:
-            formulation, nested = self.at(quotas)
-            return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
-        rooms = [quotas[rank] - fixed for rank, fixed in self._fixed]
-        answer = direct.answer(
-            [min([quotas[rank] - fixed for rank, fixed in tightest]) for tightest in self._tightest]
-        )
-
-        def moved() -> Formulation:
-            return self.at(quotas)[0]
-
-        if answer is None:
-            raise infeasible(*self.at(quotas))
-        credit = Credit(engine, "nested")
-        moved_to = Moved(rooms, self._holds, moved)
-        found = assemble(self._formulation, self._nested, answer, credit, moved_to)
-        return resizable(found, moved, engine, deadline)
-
-    @cached_property
-    def _holds(self) -> Holds:
-        return unrolled_check(self._formulation.terms, self._nested.demand)
-
-    def at(self, quotas: tuple[int, ...]) -> tuple[Formulation, Nested]:
-        """The formulation and its search for other quotas; needs stay computed."""
-        rows = [
-            row._replace(
-                room=quotas[rank] - fixed,
-                quota=row.quota if rank in self._measured else quotas[rank],
-            )
-            for row, (rank, fixed) in zip(
-                self._formulation.terms.every_row, self._fixed, strict=True
-            )
-        ]
-        merged = [min([rows[i] for i in group], key=_room) for group in self._groups]
-        terms = self._formulation.terms._replace(rows=tuple(merged), every_row=tuple(rows))
-        problem = _declared(self._formulation.problem, quotas, self._measured)
-        formulation = self._formulation._replace(problem=problem, terms=terms)
-        return formulation, self._nested.rebased(terms)
-
-
-def _room(row: Row) -> int:
-    return row.room
+    def _shape(self, quotas: tuple[int, ...], measured: Ranks) -> Shape:
+        """The shape; one for each set of "auto" granules, which follow the quotas."""
+        key = (measured, tuple(map(auto_granule, quotas)) if self._own.has_auto else ())
+        if key not in self._shapes:
+            problem = _declared(self._own.problem, quotas, measured)
+            self._shapes[key] = Shape(problem, planned_often=True)
+        return self._shapes[key]
 
 
 def _declared(problem: Problem, quotas: tuple[int, ...], measured: Ranks) -> Problem:

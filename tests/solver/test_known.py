@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kvplan import solver
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver import known as known_module
 from kvplan.solver import plan
+from kvplan.solver import shape as shape_module
 from kvplan.solver.formulation import formulate
-from kvplan.solver.known import MOST_KEPT, compiled, forget
+from kvplan.solver.known import MOST_KEPT, compiled
 from support.micro import micro, one
-
-
-@pytest.fixture(autouse=True)
-def _nothing_known() -> Iterator[None]:
-    forget()
-    yield
-    forget()
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
@@ -31,7 +23,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
         read.append(problem)
         return formulate(problem)
 
-    monkeypatch.setattr(known_module, "formulate", spy)
+    monkeypatch.setattr(shape_module, "formulate", spy)
     return read
 
 
@@ -42,11 +34,14 @@ def test_a_problem_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read == [problem]
 
 
-def test_equal_problems_are_not_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_that_differ_in_quotas_alone_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read = counted(monkeypatch)
-    for _ in range(2):
-        plan(micro(**one(33)))
-    assert len(read) == 2
+    found = [plan(micro(quota, **one(33))) for quota in (190, 190, 170)]
+    assert len(read) == 1
+    assert found[0] == found[1]
+    assert [answer.ranks[0].quota for answer in found] == [190, 190, 170]
 
 
 def test_a_changed_copy_is_read_anew() -> None:

@@ -1,0 +1,188 @@
+"""A problem's integers, for the quotas that it has and for any others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kvplan.kernels.nested import Nested
+from kvplan.kernels.terms import Row
+from kvplan.models import Plan, Problem
+from kvplan.models.demands import Batch
+from kvplan.models.ranks import Rank
+from kvplan.solver.assemble import Credit, Engine, Moved, assemble
+from kvplan.solver.budget import auto_granule, merge_key
+from kvplan.solver.formulation import Formulation, formulate
+from kvplan.solver.refusal import infeasible
+from kvplan.solver.solve import plan_formulation, resizable
+from kvplan.solver.unrolled import Holds, unrolled_check
+
+if TYPE_CHECKING:
+    from kvplan.solver.device import Device
+
+_COMPARED = {"name", "ranks", "batches"}  # from no name follows an integer; the others come first
+
+
+class Shape:
+    """A formulation whose rows take other quotas.
+
+    Parameters
+    ----------
+    problem : one of its problems; a rank with `memory` keeps its quota in all of them.
+    planned_often : whether it pays to write its check out.
+    """
+
+    def __init__(self, problem: Problem, *, planned_often: bool = False) -> None:
+        self.problem = problem
+        self._planned_often = planned_often
+        self.formulation = formulate(problem)
+        self.nested = Nested(self.formulation.terms)
+
+    def is_of(self, problem: Problem) -> bool:
+        """Whether a problem has the same integers but for the rooms of its rows."""
+        ours, theirs = self.problem.ranks, problem.ranks
+        if len(ours) != len(theirs) or not all(map(self._is_alike, ours, theirs)):
+            return False
+        mine = vars(self.problem)
+        # Batches are what differs most often; the other fields follow as they are written.
+        return self._has_batches(problem.batches) and all(
+            mine[field] is value or mine[field] == value
+            for field, value in vars(problem).items()
+            if field not in _COMPARED
+        )
+
+    def _is_alike(self, ours: Rank, theirs: Rank) -> bool:
+        """Ranks that differ in a declared quota at most, "auto" granules being the same."""
+        if ours.quota == theirs.quota or ours.quota is None or theirs.quota is None:
+            return ours == theirs
+        if self.has_auto and auto_granule(ours.quota) != auto_granule(theirs.quota):
+            return False
+        return ours.name == theirs.name and ours.stage == theirs.stage
+
+    def _has_batches(self, batches: tuple[Batch, ...]) -> bool:
+        """Whether batches are the same; Pydantic would compare a thousand requests slowly."""
+        return len(batches) == len(self._batches) and all(
+            batch.name == name
+            and batch.shared_prefix == prefix
+            and [*map(vars, batch.requests)] == requests
+            for batch, (name, prefix, requests) in zip(batches, self._batches, strict=True)
+        )
+
+    @cached_property
+    def _batches(self) -> list[tuple[str, int, list[dict[str, Any]]]]:
+        """Name, shared prefix and requests of each batch, these by field."""
+        return [
+            (batch.name, batch.shared_prefix, [*map(vars, batch.requests)])
+            for batch in self.problem.batches
+        ]
+
+    @cached_property
+    def has_auto(self) -> bool:
+        """Whether some granule follows the quotas."""
+        return any(
+            buffer.granule == "auto" for pool in self.problem.pools for buffer in pool.layout
+        )
+
+    # --- other quotas --------------------------------------------------------------------------
+
+    @cached_property
+    def _fixed(self) -> list[tuple[int, int]]:
+        """(rank, what is not for its pools) of every row, in bytes.
+
+        A headroom row has a quota of its own, which stays beside that of its rank.
+        """
+        quotas = quotas_of(self.problem)
+        return [(row.rank, quotas[row.rank] - row.room) for row in self.formulation.terms.every_row]
+
+    @cached_property
+    def _groups(self) -> list[list[int]]:
+        """Numbers of the rows with equal left sides."""
+        groups: dict[object, list[int]] = {}
+        for number, row in enumerate(self.formulation.terms.every_row):
+            groups.setdefault(merge_key(row), []).append(number)
+        return list(groups.values())
+
+    @cached_property
+    def _tightest(self) -> list[list[tuple[int, int]]]:
+        """(rank, fixed bytes) of each rank's tightest row, by group."""
+        found = []
+        for group in self._groups:
+            most: dict[int, int] = {}
+            for number in group:
+                rank, fixed = self._fixed[number]
+                most[rank] = max(fixed, most.get(rank, fixed))
+            found.append(list(most.items()))
+        return found
+
+    @cached_property
+    def _holds(self) -> Holds | None:
+        """The check of a direct shape written out, if that pays."""
+        if not self._planned_often:
+            return None
+        return unrolled_check(self.formulation.terms, self.nested.demand)
+
+    def at(self, quotas: tuple[int, ...], problem: Problem) -> tuple[Formulation, Nested]:
+        """The formulation and its search for a problem of this shape; needs stay computed.
+
+        Parameters
+        ----------
+        quotas : bytes by rank of that problem.
+        """
+        own = self.problem.ranks
+        rows = [
+            row._replace(
+                room=quotas[rank] - fixed,
+                quota=quotas[rank] if own[rank].memory is None else row.quota,
+            )
+            for row, (rank, fixed) in zip(
+                self.formulation.terms.every_row, self._fixed, strict=True
+            )
+        ]
+        merged = [min([rows[i] for i in group], key=_room) for group in self._groups]
+        terms = self.formulation.terms._replace(rows=tuple(merged), every_row=tuple(rows))
+        formulation = self.formulation._replace(problem=problem, terms=terms)
+        return formulation, self.nested.rebased(terms)
+
+    def plan(
+        self,
+        quotas: tuple[int, ...],
+        problem: Callable[[], Problem],
+        engine: Engine,
+        deadline: float | None,
+        on: Device | None,
+    ) -> Plan:
+        """A plan for other quotas; where the way is straight, no row is written for it.
+
+        Parameters
+        ----------
+        quotas : bytes by rank.
+        problem : makes the problem of this shape that has them, once it is needed.
+        """
+        direct = self.nested.direct
+        if engine != "auto" or direct is None:
+            formulation, nested = self.at(quotas, problem())
+            return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
+        rooms = [quotas[rank] - fixed for rank, fixed in self._fixed]
+        answer = direct.answer(
+            [min([quotas[rank] - fixed for rank, fixed in tightest]) for tightest in self._tightest]
+        )
+
+        def moved() -> Formulation:
+            return self.at(quotas, problem())[0]
+
+        if answer is None:
+            raise infeasible(*self.at(quotas, problem()))
+        credit = Credit(engine, "nested")
+        moved_to = Moved(rooms, self._holds, moved)
+        found = assemble(self.formulation, self.nested, answer, credit, moved_to)
+        return resizable(found, moved, engine, deadline)
+
+
+def quotas_of(problem: Problem) -> tuple[int, ...]:
+    """Bytes by rank."""
+    return tuple([rank.quota_bytes for rank in problem.ranks])
+
+
+def _room(row: Row) -> int:
+    return row.room
