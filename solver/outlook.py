@@ -74,11 +74,16 @@ def worlds_before(nested: Nested, point: Point, variable: Variable) -> list[Worl
 
 
 def _held(nested: Nested, world: World, values: Mapping[Variable, int]) -> World:
+    """The world with values that a point has; blocks all at once, there may be many pools."""
+    blocks = [*world.blocks]
     for member, value in values.items():
+        if member.kind == "blocks":
+            blocks[member.position] = max(value, blocks[member.position])
+            continue
         world = nested.at_least(world, member, value)
         if member.kind == "capacity":
             world = nested.settled(world, member, value)
-    return world
+    return world._replace(blocks=tuple(blocks))
 
 
 def shortage_at(nested: Nested, point: Point, variable: Variable, value: int) -> Shortage:
