@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 def model(
     context: typer.Context,
     config: Annotated[
-        str, typer.Argument(metavar="CONFIG.json", help="The model's config; - is standard input.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="CONFIG.json",
+            show_default=False,
+            help="The model's config; - is standard input. Only --flags does without.",
+        ),
+    ] = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -61,13 +66,16 @@ def model(
 
     The engine's own printed figures follow from the plan and stand above the problem as comments.
     """
+    from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
 
     adapter = engine_named(engine)
-    if config.startswith("--"):
+    if config is not None and config.startswith("--"):
         _misplaced(config)
     if flags:
         return _list_flags(adapter.FLAGS)
+    if config is None:
+        raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
     from kvplan.models.engines.architecture import load_architecture
     from kvplan.models.engines.settings import read_settings

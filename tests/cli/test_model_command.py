@@ -162,6 +162,15 @@ def test_the_flags_of_an_engine_are_listed(
     done = run(capsys, "Meta-Llama-3.1-8B.json --flags")
     assert done.code == 0
     assert any(line.startswith("--kv-cache-dtype") for line in done.out.splitlines())
+    assert run(capsys, "--flags").out == done.out
+
+
+def test_a_config_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "--engine vllm")
+    assert done.code == 2
+    assert done.err == (
+        "CONFIG.json: expected a model's config, or - for standard input, got none\n"
+    )
 
 
 @pytest.mark.parametrize(
