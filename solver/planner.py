@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from kvplan.models import Plan, Problem
+from pydantic import ValidationError
+
+from kvplan.models import InvalidProblem, Plan, Problem
+from kvplan.models.faults import faults_of
+from kvplan.models.goals import Fill
 from kvplan.models.ranks import Rank
+from kvplan.models.variables import fill_faults
 from kvplan.solver.assemble import Engine
 from kvplan.solver.budget import auto_granule
 from kvplan.solver.engine import check_arguments, device_of
+from kvplan.solver.known import MOST_KEPT
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
 from kvplan.solver.shape import Shape
 from kvplan.solver.solve import plan_formulation
@@ -20,8 +29,8 @@ if TYPE_CHECKING:
 class Planner:
     """Answers for other quotas without validating or formulating again.
 
-    KV-cache managers size their pools anew after sleep and wake, or when a neighbour takes memory:
-    the layout and the requests stay, the quota moves.
+    KV-cache managers size their pools anew after sleep and wake, when a neighbour takes memory or
+    when the ratio of their pools changes: the layout and the requests stay.
 
     Parameters
     ----------
@@ -31,11 +40,13 @@ class Planner:
     def __init__(self, problem: Problem) -> None:
         self._own = Shape(problem)
         self._shapes: dict[tuple[Ranks, tuple[int, ...]], Shape] = {}
+        self._by_shares: OrderedDict[tuple[tuple[str, Fraction], ...], Planner] = OrderedDict()
 
     def plan(
         self,
         *,
         quota: Quota | None = None,
+        shares: Mapping[str, Any] | None = None,
         engine: Engine = "auto",
         deadline: float | None = None,
         device: Any = None,
@@ -47,6 +58,8 @@ class Planner:
         ----------
         quota : bytes for every rank, or by rank name; None: as in the problem. A rank that is
             left out stays as it is; one with `memory` gets a declared quota instead.
+        shares : by pool, as in `fill: {shares: ...}`, which takes the place of the shape's fill;
+            None: as in the problem. A ratio that is new is formulated first.
         engine, deadline, device, kernel : as for `plan`.
 
         Raises
@@ -55,6 +68,11 @@ class Planner:
         """
         check_arguments(engine, deadline)
         on = device_of(device, kernel, engine)
+        if shares is not None:
+            filled = self._filled_by(shares)
+            return filled.plan(
+                quota=quota, engine=engine, deadline=deadline, device=device, kernel=kernel
+            )
         own = self._own
         if quota is None:
             return plan_formulation(
@@ -69,6 +87,18 @@ class Planner:
 
         return shape.plan(quotas, declared, engine, deadline, on)
 
+    def _filled_by(self, shares: Mapping[str, Any]) -> Planner:
+        """The same shape with other shares of the rest; those of the last few ratios are kept."""
+        fill = _read_shares(self._own.problem, shares)
+        key = tuple((fill.shares or {}).items())
+        known = self._by_shares.get(key)
+        if known is None:
+            known = Planner(self._own.problem.model_copy(update={"fill": fill}))
+            self._by_shares[key] = known
+            if len(self._by_shares) > MOST_KEPT:
+                self._by_shares.popitem(last=False)
+        return known
+
     def _shape(self, quotas: tuple[int, ...], measured: Ranks) -> Shape:
         """The shape; one for each set of "auto" granules, which follow the quotas."""
         key = (measured, tuple(map(auto_granule, quotas)) if self._own.has_auto else ())
@@ -76,6 +106,27 @@ class Planner:
             problem = _declared(self._own.problem, quotas, measured)
             self._shapes[key] = Shape(problem, planned_often=True)
         return self._shapes[key]
+
+
+def _read_shares(problem: Problem, shares: Mapping[str, Any]) -> Fill:
+    """Shares of the rest by pool.
+
+    Raises
+    ------
+    InvalidProblem : no such pool, or shares that are none; paths begin with "shares".
+    """
+    given = dict(shares) if isinstance(shares, Mapping) else shares
+    try:
+        fill = Fill.model_validate({"shares": given})
+    except ValidationError as error:
+        raise InvalidProblem(faults_of(error, Fill)) from None
+    faults = [
+        fault._replace(path=fault.path.removeprefix("fill."))
+        for fault in fill_faults(problem.model_copy(update={"fill": fill}))
+    ]
+    if faults:
+        raise InvalidProblem(faults)
+    return fill
 
 
 def _declared(problem: Problem, quotas: tuple[int, ...], measured: Ranks) -> Problem:

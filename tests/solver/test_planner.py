@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -86,3 +87,40 @@ def test_a_rank_that_is_left_out_stays_as_it_was_measured() -> None:
     assert declared.blocks == {"p": 15}  # 150 + 250 bytes
     assert {rank.bound for rank in declared.ranks} == {"declared"}
     assert planner.plan(quota={"m": 400, "r1": 600}).ranks[0].bound == "declared"
+
+
+SHARED = {
+    "pools": [{"name": "p", "bytes": 10}, {"name": "q", "bytes": 7}],
+    "caches": [
+        {"name": "c", "pool": "p", "kind": "full"},
+        {"name": "d", "pool": "q", "kind": "window", "window": 9},
+    ],
+    **one(100, fit="capacity"),
+}
+
+
+def test_a_new_ratio_gives_the_plan_of_a_problem_with_these_shares() -> None:
+    planner = Planner(micro(900, **SHARED))
+    for number in range(12):  # more than are kept
+        shares = {"p": f"{number + 1}/20", "q": "2/5"}
+        for quota in (900, 700, 300):
+            theirs = plan(micro(quota, fill={"shares": shares}, **SHARED))
+            assert planner.plan(quota=quota, shares=MappingProxyType(shares)) == theirs
+    assert planner.plan(shares={"p": "1/2", "q": "1/2"}).blocks == {"p": 45, "q": 64}
+    assert planner.plan() == plan(micro(900, **SHARED))
+
+
+@pytest.mark.parametrize(
+    ("shares", "fault"),
+    [
+        ({"r": 1}, "shares: expected one of p, q, got 'r'"),
+        ({"p": 2}, "shares.p: expected a share from 0 to 1, got 2"),
+        ({"p": "0.9", "q": "0.2"}, "shares: expected shares that sum to at most 1, got 11/10"),
+        ({}, "shares: expected at least one pool, got none"),
+        (3, "shares: expected a mapping, got 3"),
+    ],
+)
+def test_shares_that_make_no_sense_are_refused(shares: Any, fault: str) -> None:
+    with pytest.raises(InvalidProblem) as caught:
+        Planner(micro(900, **SHARED)).plan(shares=shares)
+    assert str(caught.value) == fault
