@@ -46,7 +46,12 @@ def _decimal(exact: Fraction) -> Decimal | str:
 def parse_figure(value: object) -> Figure:
     """Read a number or a text such as "10GiB", "0.97", "9/19"."""
     has_unit = isinstance(value, str) and value.rstrip()[-1:].isalpha()
-    return Figure(parse_quantity(str(value)) if has_unit else parse_fraction(value), has_unit)
+    if not has_unit:
+        return Figure(parse_fraction(value), has_unit)
+    try:
+        return Figure(parse_quantity(str(value)), has_unit)
+    except Misfit as error:
+        raise Misfit(f"a number, or {error.expected}", error.got) from None
 
 
 @dataclass(frozen=True, slots=True)
