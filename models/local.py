@@ -47,7 +47,8 @@ class LocalView(Frozen):
             sections = problem.model_dump(mode="json", exclude={"ranks"}, exclude_unset=True)
         else:
             sections = {key: value for key, value in problem.items() if key != "ranks"}
-        return cls(question=json.loads(canonical(sections)), rank=_entry(rank))
+        # In the order that was written: shares are filled in it.
+        return cls(question=json.loads(json.dumps(sections, default=_plain)), rank=_entry(rank))
 
     @classmethod
     def failed(cls, error: BaseException | str) -> LocalView:

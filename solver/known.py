@@ -8,8 +8,6 @@ KV-cache manager's that is set up again: it is not read anew either.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from threading import Lock
 from typing import NamedTuple
 
 from kvplan.kernels.nested import Nested
@@ -27,8 +25,9 @@ class Known(NamedTuple):
     shape: Shape
 
 
-_kept: OrderedDict[int, Known] = OrderedDict()
-_lock = Lock()
+# By id, the youngest last. Replaced and never changed, so that threads, forks and finalizers that
+# plan need no lock; where two threads replace it at once, one problem is read again some day.
+_kept: dict[int, Known] = {}
 
 
 def shape_of(problem: Problem) -> Shape:
@@ -36,21 +35,22 @@ def shape_of(problem: Problem) -> Shape:
 
     A problem is known by identity, or as one of a shape that is kept.
     """
-    key = id(problem)
-    with _lock:
-        known = _kept.get(key)
-        if known is not None:
-            _kept.move_to_end(key)
-            return known.shape
-        shapes = {id(known.shape): known.shape for known in reversed(_kept.values())}
-    shape = next((shape for shape in shapes.values() if shape.is_of(problem)), None)
-    if shape is None:
-        shape = Shape(problem)
-    with _lock:
-        _kept[key] = Known(problem, shape)
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
-    return shape
+    global _kept
+    kept, key = _kept, id(problem)
+    known = kept.get(key)
+    if known is None:
+        known = Known(problem, _equal_shape(kept, problem) or Shape(problem))
+    elif next(reversed(kept)) == key:
+        return known.shape
+    others = [entry for entry in kept.items() if entry[0] != key]
+    _kept = dict([*others[1 - MOST_KEPT :], (key, known)])
+    return known.shape
+
+
+def _equal_shape(kept: dict[int, Known], problem: Problem) -> Shape | None:
+    """A shape that is kept and that a problem has, too."""
+    shapes = {id(known.shape): known.shape for known in reversed(kept.values())}
+    return next((shape for shape in shapes.values() if shape.is_of(problem)), None)
 
 
 def compiled(problem: Problem) -> tuple[Formulation, Nested]:
@@ -63,5 +63,5 @@ def compiled(problem: Problem) -> tuple[Formulation, Nested]:
 
 def forget() -> None:
     """Drop every problem that is kept."""
-    with _lock:
-        _kept.clear()
+    global _kept
+    _kept = {}

@@ -25,6 +25,8 @@ from kvplan.solver.solve import plan_formulation
 if TYPE_CHECKING:
     from kvplan.solver.device import Kernel
 
+_MOST_SHAPES = 64  # that are kept: ranks whose granules differ freely have thousands
+
 
 class Planner:
     """Answers for other quotas without validating or formulating again.
@@ -102,10 +104,13 @@ class Planner:
     def _shape(self, quotas: tuple[int, ...], measured: Ranks) -> Shape:
         """The shape; one for each set of "auto" granules, which follow the quotas."""
         key = (measured, tuple(map(auto_granule, quotas)) if self._own.has_auto else ())
-        if key not in self._shapes:
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
             problem = _declared(self._own.problem, quotas, measured)
-            self._shapes[key] = Shape(problem, planned_often=True)
-        return self._shapes[key]
+            shape = self._shapes[key] = Shape(problem, planned_often=True)
+        return shape
 
 
 def _read_shares(problem: Problem, shares: Mapping[str, Any]) -> Fill:

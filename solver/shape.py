@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Row
+from kvplan.kernels.terms import GivenRequests, Row
 from kvplan.models import Plan, Problem
 from kvplan.models.demands import Batch
 from kvplan.models.ranks import Rank
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kvplan.solver.device import Device
 
 _COMPARED = {"name", "ranks", "batches"}  # from no name follows an integer; the others come first
+
+_WHOLE = {int, bool, str, type(None)}
 
 
 class Shape:
@@ -41,21 +44,46 @@ class Shape:
 
     def is_of(self, problem: Problem) -> bool:
         """Whether a problem has the same integers but for the rooms of its rows."""
+        mine, other = vars(self.problem), vars(problem)
+        if type(problem) is not type(self.problem) or mine.keys() != other.keys():
+            return False
         ours, theirs = self.problem.ranks, problem.ranks
         if len(ours) != len(theirs) or not all(map(self._is_alike, ours, theirs)):
             return False
-        mine = vars(self.problem)
         # Batches are what differs most often; the other fields follow as they are written.
-        return self._has_batches(problem.batches) and all(
-            mine[field] is value or mine[field] == value
-            for field, value in vars(problem).items()
-            if field not in _COMPARED
+        return (
+            self._has_batches(problem.batches)
+            and all(
+                mine[field] is value or mine[field] == value
+                for field, value in other.items()
+                if field not in _COMPARED
+            )
+            and self._orders == _orders_of(problem)
+            and self._is_exact
+        )
+
+    @cached_property
+    def _orders(self) -> list[list[str]]:
+        return _orders_of(self.problem)
+
+    @cached_property
+    def _is_exact(self) -> bool:
+        """Whether its integers are integers, not floats or fractions that equal them.
+
+        Else nobody validated the problem (`model_copy`, `model_construct`); it answers for itself.
+        """
+        terms = self.formulation.terms
+        wishes = terms.goals, terms.fill_shares
+        return _holds_only(_WHOLE, terms._replace(goals=(), fill_shares=())) and _holds_only(
+            _WHOLE | {Fraction}, wishes
         )
 
     def _is_alike(self, ours: Rank, theirs: Rank) -> bool:
         """Ranks that differ in a declared quota at most, "auto" granules being the same."""
         if ours.quota == theirs.quota or ours.quota is None or theirs.quota is None:
             return ours == theirs
+        if ours.memory is not None or theirs.memory is not None:
+            return False  # a quota and readings: nobody validated it
         if self.has_auto and auto_granule(ours.quota) != auto_granule(theirs.quota):
             return False
         return ours.name == theirs.name and ours.stage == theirs.stage
@@ -182,6 +210,24 @@ class Shape:
 def quotas_of(problem: Problem) -> tuple[int, ...]:
     """Bytes by rank."""
     return tuple([rank.quota_bytes for rank in problem.ranks])
+
+
+def _orders_of(problem: Problem) -> list[list[str]]:
+    """Keys of the mappings whose order counts: an equal one may have another."""
+    orders = [[*goal.maximize] for goal in problem.goals]
+    orders += [[*constraint.terms] for constraint in problem.constraints]
+    if problem.fill is not None and problem.fill.shares is not None:
+        orders.append([*problem.fill.shares])
+    return orders
+
+
+def _holds_only(kinds: set[type], value: object) -> bool:
+    """Whether there is nothing in a value, however deep, but values of some kinds."""
+    if isinstance(value, GivenRequests):
+        value = value.columns
+    if isinstance(value, tuple | list):
+        return all(_holds_only(kinds, part) for part in value)
+    return type(value) in kinds
 
 
 def _room(row: Row) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -57,4 +58,7 @@ def _version(package: str) -> str:
 
 
 def _fingerprint(section: Any) -> str:
-    return hashlib.sha256(canonical(section).encode()).hexdigest()[:16]
+    """Of a section, whatever the order of its keys, but for that of shares, which counts."""
+    shares = section.get("shares") if isinstance(section, Mapping) else None
+    order = [*shares] if isinstance(shares, Mapping) else []
+    return hashlib.sha256(canonical([section, order]).encode()).hexdigest()[:16]

@@ -157,6 +157,22 @@ def test_the_same_problem_written_in_another_order_is_the_same() -> None:
     assert kind == "Plan"
 
 
+def filled(rank: int, order: str) -> LocalView:
+    """Three pools by equal shares, the first of which has more by its floor."""
+    pools = [{"name": n, "bytes": 10, "min_blocks": 20 if n == "a" else 0} for n in "abc"]
+    sections = {"pools": pools, "fill": {"shares": dict.fromkeys(order, "1/3")}}
+    return LocalView.of(sections, {"name": f"r{rank}", "quota": 300})
+
+
+def test_the_order_of_shares_is_part_of_the_problem() -> None:
+    """Shares are filled in order: what a floor takes is missing to the later ones."""
+    assert plan_together(filled(0, "acb"), NullComm()).blocks == {"a": 20, "b": 0, "c": 10}
+    assert same([filled(0, "acb"), filled(1, "acb")])[0] == "Plan"
+    kind, text = same([filled(0, "abc"), filled(1, "acb")])
+    assert kind == "AgreementFailed"
+    assert text == "rank 1 (r1) has another problem: fill not as on the others"
+
+
 def test_other_options_are_named() -> None:
     hub = Hub()
 

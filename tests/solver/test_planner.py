@@ -11,6 +11,7 @@ import pytest
 from kvplan.kernels.direct import Direct
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Plan, Problem
 from kvplan.solver import Planner, plan
+from support.cases import load
 from support.micro import micro, one
 from support.straight import straight_problem
 from support.terms import windows
@@ -87,6 +88,17 @@ def test_a_rank_that_is_left_out_stays_as_it_was_measured() -> None:
     assert declared.blocks == {"p": 15}  # 150 + 250 bytes
     assert {rank.bound for rank in declared.ranks} == {"declared"}
     assert planner.plan(quota={"m": 400, "r1": 600}).ranks[0].bound == "declared"
+
+
+def test_shapes_of_many_granules_are_not_kept_for_ever() -> None:
+    """Eight ranks whose "auto" granules differ freely have 390,625 of them."""
+    problem = load("trtllm_fit_to_quota").model_dump(mode="json", exclude_unset=True)
+    ranks = [{"name": f"r{k}", "quota": "40GiB"} for k in range(8)]
+    planner, rng = Planner(Problem.model_validate(problem | {"ranks": ranks})), random.Random(1)
+    for _ in range(200):
+        quotas = {f"r{k}": 2 ** rng.randint(30, 34) for k in range(8)}
+        planner.plan(quota=quotas)
+    assert len(planner._shapes) <= 64
 
 
 SHARED = {

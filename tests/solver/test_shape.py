@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from kvplan.kernels.direct import Direct
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Problem
+from kvplan.models.ranks import RankMemory
 from kvplan.solver import plan
 from kvplan.solver.known import forget, shape_of
 from kvplan.solver.shape import Shape
@@ -188,3 +190,56 @@ def test_a_wrong_answer_of_a_known_shape_is_not_returned(monkeypatch: pytest.Mon
 def test_a_shape_is_of_its_own_problem_whatever_its_name() -> None:
     problem = micro(**one(33))
     assert Shape(problem).is_of(problem.model_copy(update={"name": "the same"}))
+
+
+def shared(order: str) -> Problem:
+    """Three pools of which the first has more than its share by its floor."""
+    pools = [{"name": n, "bytes": 10, "min_blocks": 20 if n == "a" else 0} for n in "abc"]
+    return micro(300, pools=pools, caches=[], fill={"shares": dict.fromkeys(order, "1/3")})
+
+
+def weighted(order: str) -> Problem:
+    pools = [{"name": name, "bytes": 10} for name in "abc"]
+    weights = {f"blocks:{name}": 1 for name in order}
+    return micro(300, pools=pools, caches=[], goals=[{"maximize": weights}])
+
+
+@pytest.mark.parametrize("written", [shared, weighted])
+def test_the_order_of_shares_and_weights_counts(written: Any) -> None:
+    first, mine = outcome(written("abc")), outcome(written("acb"))
+    forget()
+    assert mine == outcome(written("acb")) != first
+
+
+class Labelled(Problem):
+    """A user's own problem."""
+
+    label: str = ""
+
+
+def test_a_problem_with_more_fields_is_planned() -> None:
+    problem = micro(**one(33))
+    before = outcome(problem)
+    data = problem.model_dump(mode="json")
+    assert outcome(problem.model_copy(update={"label": "mine"})) == before
+    assert outcome(Labelled.model_validate(data)) == before
+
+
+@pytest.mark.parametrize("odd", [1.0, Fraction(1)])
+def test_what_was_never_validated_answers_for_no_other_problem(odd: Any) -> None:
+    problem = micro(2**62, **one(33))
+    pool = problem.pools[0].model_copy(update={"multiple_of": odd})
+    plan(problem.model_copy(update={"pools": (pool,)}))
+    mine = plan(problem)
+    forget()
+    assert repr(mine) == repr(plan(problem))
+
+
+def test_a_rank_with_a_quota_and_readings_answers_for_no_other_problem() -> None:
+    problem = micro(300, **one(33))
+    memory = RankMemory.model_validate({"free": 400})
+    both = problem.ranks[0].model_copy(update={"memory": memory, "quota": 500})
+    plan(problem.model_copy(update={"ranks": (both,)}))
+    mine = outcome(problem)
+    forget()
+    assert mine == outcome(problem)
