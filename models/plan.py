@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 from kvplan.models.base import Frozen
 from kvplan.models.deferred import Deferred
 from kvplan.models.errors import KvplanError
-from kvplan.models.units import Exact
+from kvplan.models.units import Computed
 
 Source = Literal["declared", "measured", "estimated", "solved"]
 
@@ -72,8 +72,8 @@ class GoalValue(Frozen):
     """A goal, what it reached, and the proven upper bound."""
 
     goal: str
-    value: Exact
-    bound: Exact | None
+    value: Computed
+    bound: Computed | None
 
 
 class Proof(Frozen):

@@ -25,6 +25,8 @@ _QUANTITY = re.compile(
     r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*"
 )
 _RATIO = re.compile(r"\s*([+-]?[0-9]+)\s*/\s*([0-9]+)\s*")
+_COMPUTED = re.compile(r"-?[0-9]+(?:/[1-9][0-9]*)?")
+_LONGEST_COMPUTED = 1000  # characters
 _DIGITS = 40  # decimal exponent beyond which a number is out of range whatever its digits
 _BYTES = 'bytes such as 17179869184 or "16GiB"'
 _WHOLE_BYTES = "whole bytes, or a unit"
@@ -105,6 +107,13 @@ def parse_fraction(value: object) -> Fraction:
     if max(abs(exact.numerator), exact.denominator) >= LIMIT:
         raise Misfit(f"{_NUMBER}, as a fraction of whole numbers below 2^63", shown(value))
     return exact
+
+
+def parse_computed(value: object) -> Fraction:
+    """Read an exact number that was computed: a sum of products has no bound of its own."""
+    if isinstance(value, str) and len(value) <= _LONGEST_COMPUTED and _COMPUTED.fullmatch(value):
+        return Fraction(value)
+    return value if isinstance(value, Fraction) else _fraction(value)
 
 
 def _fraction(value: object) -> Fraction:
@@ -199,6 +208,10 @@ Exact = Annotated[
     Fraction, PlainValidator(parse_fraction, json_schema_input_type=int | float | str), _AS_TEXT
 ]
 """An exact number; read as the decimal or the fraction that was written."""
+Computed = Annotated[
+    Fraction, PlainValidator(parse_computed, json_schema_input_type=int | float | str), _AS_TEXT
+]
+"""An exact number in an answer, however large."""
 Portion = Annotated[
     Fraction, PlainValidator(parse_portion, json_schema_input_type=_Share), _AS_TEXT
 ]

@@ -62,7 +62,10 @@ def describe(formulation: Formulation, shortage: Shortage) -> str:
 
 def _surprises(formulation: Formulation) -> Iterator[str]:
     problem = formulation.problem
-    pools = [problem.pools[index].name for index in formulation.terms.fill_pools]
+    terms = formulation.terms
+    wished = {term.variable for goal in terms.goals[: terms.fill_from] for term in goal.terms}
+    filled = [index for index in terms.fill_pools if Variable("blocks", index) not in wished]
+    pools = [problem.pools[index].name for index in filled]
     if problem.fill is None and len(pools) > 1:
         later = ", ".join(pools[1:])
         yield (

@@ -126,6 +126,16 @@ class Model:
         variables = [self.variables[v] for v, _ in form.terms]
         return _Expr.weighted_sum(variables, [c for _, c in form.terms]) + form.constant
 
+    def maximize(self, form: Linear) -> None:
+        """Make a form the objective.
+
+        Raises
+        ------
+        TooLargeError : it would leave CP-SAT's range.
+        """
+        self._fits(form.terms)
+        self.cp.maximize(self.expr(form))
+
     def shared(self, key: tuple[object, ...], build: Callable[[], Linear]) -> Linear:
         """A form that is built once for a key."""
         if key not in self._shared:
@@ -169,7 +179,7 @@ class Model:
             raise ContradictionError
         self.bound(when, most=0)
 
-    def _fits(self, terms: list[tuple[int, int]]) -> None:
+    def _fits(self, terms: Iterable[tuple[int, int]]) -> None:
         size = sum(abs(c) * max(abs(self.lows[v]), abs(self.highs[v])) for v, c in terms)
         if size >= LARGEST_ROW:
             raise TooLargeError

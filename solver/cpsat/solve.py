@@ -60,7 +60,7 @@ class Driver:
         if self.has_point and model.value(form) >= highest:
             verdict = Verdict.OPTIMAL  # the last solution is at the end of the domain
         else:
-            model.cp.maximize(model.expr(form))
+            model.maximize(form)
             verdict = self._run()
         if verdict is Verdict.OPTIMAL:
             value = model.value(form)

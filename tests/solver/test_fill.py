@@ -55,6 +55,13 @@ def test_of_two_growing_pools_the_first_takes_the_rest_and_a_note_says_so() -> N
     assert agreed(filled({"pools": ["a", "b"]}, 109, caches=caches)).notes == ()
 
 
+def test_the_note_is_silent_where_a_goal_decides_the_later_pool() -> None:
+    caches = [{"name": "full", "pool": "a", "kind": "full"}]
+    caches.append({"name": "also", "pool": "b", "kind": "full"})
+    goals = [{"maximize": {"blocks:b": 1}}]
+    assert agreed(filled(None, 109, caches=caches, goals=goals)).notes == ()
+
+
 # --- whole copies of a batch --------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import Problem
+from kvplan.models import EngineError, Problem
 from kvplan.models.goals import curve_value
 from kvplan.solver import plan
 from support.engines import agreed, values_of
@@ -247,3 +247,17 @@ def test_a_weighted_variable_under_a_constraint_has_its_plan(weight: int) -> Non
     answer = agreed(problem)
     assert (answer.requests[0].capacity, answer.blocks) == (20, {"p": 5, "s": 5})
     assert answer.proof.bound[0].value == 20 * weight
+
+
+def test_what_a_goal_is_worth_has_no_bound() -> None:
+    """Weights and counts are below 2^63 each; their products are not."""
+    pools = [{"name": "p", "bytes": 2}, {"name": "q", "bytes": 1}]
+    weights = {"blocks:p": 2**62, "blocks:q": 2**62 - 1}
+    problem = micro(10_239, pools=pools, caches=[], goals=[{"maximize": weights}])
+    answer = plan(problem)
+    assert answer.blocks == {"p": 0, "q": 10_239}
+    [goal] = answer.proof.bound
+    assert goal.value == goal.bound == 10_239 * (2**62 - 1)
+    assert type(answer).model_validate_json(answer.model_dump_json()) == answer
+    with pytest.raises(EngineError, match="leave CP-SAT's 64-bit range"):
+        plan(problem, engine="cp-sat")
