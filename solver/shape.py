@@ -223,10 +223,10 @@ def _orders_of(problem: Problem) -> list[list[str]]:
 
 def _holds_only(kinds: set[type], value: object) -> bool:
     """Whether there is nothing in a value, however deep, but values of some kinds."""
-    if isinstance(value, GivenRequests):
-        value = value.columns
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple):
         return all(_holds_only(kinds, part) for part in value)
+    if isinstance(value, GivenRequests):
+        return all(kinds.issuperset(map(type, column)) for column in value.columns)
     return type(value) in kinds
 
 
