@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Step, rise_of
-from kvplan.kernels.line import Line, line_of
+from kvplan.kernels.line import Line, Residue, line_of
 from kvplan.kernels.terms import STATE, Terms
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ def _last_rung(
     others = demand.floors_without(terms.fitted[index].batch, world.chunk, *values)
     least = [*map(max, others, world.blocks)]
     rooms = [row.room - nested.other_bytes(row, world, world.experts) for row in terms.rows]
-    line = line_of(demand, index, world.chunk, values, least, period)
+    residue = Residue(index, world.chunk, *values, least, period)
 
     def ladder(rooms: Sequence[int]) -> tuple[Ladder, list[int]]:
-        built = ladder_of(demand, index, world.chunk, values, least, period, last)
+        built = ladder_of(demand, residue, last)
         return built, built.rooms(terms, nested.corner(world, point).usable, rooms)
 
-    return rung_of(line, rooms, last, ladder)
+    return rung_of(line_of(demand, residue), rooms, last, ladder)
 
 
 def rung_of(
@@ -103,26 +103,12 @@ def _residues(sizes: set[int]) -> list[int]:
     return sorted({r for size in sizes for r in range(0, period, gcd(size, period))})
 
 
-def ladder_of(
-    demand: Demand,
-    index: int,
-    chunk: int,
-    values: tuple[tuple[int, ...], tuple[int, ...]],
-    least: list[int],
-    period: int,
-    last: int,
-) -> Ladder:
-    """The ladder of one fitted capacity.
-
-    Parameters
-    ----------
-    values : capacities and counts by fitted request, this one's at rung 0.
-    least : usable blocks by pool that everything else needs.
-    """
+def ladder_of(demand: Demand, residue: Residue, last: int) -> Ladder:
+    """The ladder of one fitted capacity's class, up to its last rung."""
     terms = demand.terms
-    request = terms.fitted[index]
-    first = values[0][index]
-    raws = demand.raw(request.batch, chunk, *values)
+    index, chunk, capacities, counts, least, period = residue
+    request, first = terms.fitted[index], residue.first
+    raws = demand.raw(request.batch, chunk, capacities, counts)
     rises: dict[int, list[Rise]] = {}
     for rule in terms.caches:
         if rule.kind != STATE:

@@ -17,7 +17,7 @@ from kvplan.kernels.climb import block_sizes, ladder_of, rung_of
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.filling import raise_pool
 from kvplan.kernels.ladder import Ladder
-from kvplan.kernels.line import Line, line_of
+from kvplan.kernels.line import Line, Residue, line_of
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point
 
@@ -152,23 +152,21 @@ class Direct:
 
     @cached_property
     def _line(self) -> Line | None:
-        return line_of(self.demand, 0, 0, self._values, self._others, self._period)
+        return line_of(self.demand, self._residue)
 
     def _ladder(self, rooms: Sequence[int]) -> tuple[Ladder, list[int]]:
         """The whole class, and the rooms of what grows in it."""
-        last = self._last
-        built = ladder_of(self.demand, 0, 0, self._values, self._others, self._period, last)
-        usable = self.demand.floors(0, *self._values)
+        residue = self._residue
+        built = ladder_of(self.demand, residue, self._last)
+        usable = self.demand.floors(0, residue.capacities, residue.counts)
         return built, built.rooms(self.terms, usable, rooms)
 
-    @property
-    def _values(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return (self._first,), self._counts
-
     @cached_property
-    def _others(self) -> list[int]:
-        """Usable blocks that other batches need."""
-        return self.demand.floors_without(self.terms.fitted[0].batch, 0, *self._values)
+    def _residue(self) -> Residue:
+        """The class of capacities in which a need may rise, with what other batches need."""
+        values = (self._first,), self._counts
+        others = self.demand.floors_without(self.terms.fitted[0].batch, 0, *values)
+        return Residue(0, 0, *values, others, self._period)
 
     # --- fill ----------------------------------------------------------------------------------
 

@@ -15,6 +15,22 @@ from kvplan.kernels.demand import Demand
 from kvplan.kernels.terms import FULL, LIVE, PEAK, STATE, Buffers, CacheRule, PoolTerms
 
 
+class Residue(NamedTuple):
+    """One residue class of a fitted capacity, all else decided."""
+
+    fitted: int  # position of the request
+    chunk: int  # index
+    capacities: tuple[int, ...]  # by fitted request, this one's at rung 0
+    counts: tuple[int, ...]  # by fitted request
+    least: list[int]  # usable blocks by pool that everything else needs
+    period: int  # tokens from rung to rung
+
+    @property
+    def first(self) -> int:
+        """The capacity at rung 0."""
+        return self.capacities[self.fitted]
+
+
 class Line(NamedTuple):
     """The one pool that grows on, and the bytes of all others in each row."""
 
@@ -90,23 +106,10 @@ def full_blocks(rule: CacheRule, first: int, flight_tokens: int, flight: int) ->
     return -(-(rule.reach + (0 if rule.flight_per_batch else flight)) // t)
 
 
-def line_of(
-    demand: Demand,
-    index: int,
-    chunk: int,
-    values: tuple[tuple[int, ...], tuple[int, ...]],
-    least: list[int],
-    period: int,
-) -> Line | None:
-    """The line of one fitted capacity's class; None unless just one pool grows on.
-
-    Parameters
-    ----------
-    values : capacities and counts by fitted request, this one's capacity at rung 0.
-    least : usable blocks by pool that other batches and decisions need.
-    """
+def line_of(demand: Demand, residue: Residue) -> Line | None:
+    """The line of one fitted capacity's class; None unless just one pool grows on."""
     terms = demand.terms
-    capacities, counts = values
+    index, chunk, capacities, counts, least, period = residue
     request, first, times = terms.fitted[index], capacities[index], counts[index]
     others = (*counts[:index], 0, *counts[index + 1 :])
     raws = demand.raw(request.batch, chunk, capacities, others)
