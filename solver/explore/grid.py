@@ -25,13 +25,6 @@ class Grid:
     def __len__(self) -> int:
         return prod(len(axis.figures) for axis in self.axes)
 
-    @property
-    def varies_only_quotas(self) -> bool:
-        """Whether nothing but declared quotas of ranks changes from row to row."""
-        return all(
-            place.location[::2] == ("ranks", "quota") for places in self.places for place in places
-        )
-
     def figures_at(self, row: int) -> tuple[Figure, ...]:
         """The value of every axis in a row."""
         figures = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvplan.models import Fault, Infeasible, InvalidProblem, Plan, Problem
+from kvplan.models import Fault, Infeasible, InvalidProblem, Plan
 from kvplan.models.units import LIMIT
-from kvplan.solver.budget import merge_rows, rank_granule
 from kvplan.solver.explore.blocks import blocks_of
 from kvplan.solver.explore.figures import Figures, empty_figures, entries_of, put
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.together import solve_block
-from kvplan.solver.formulation import Formulation, formulate
+from kvplan.solver.known import compiled
 from kvplan.solver.solve import solve_formulation
 
 Progress = Callable[[int, int], None]
@@ -22,12 +21,12 @@ Progress = Callable[[int, int], None]
 def solve_grid(grid: Grid, progress: Progress | None = None) -> Figures:
     """The figures of every row, each that of `plan` on its problem."""
     figures = empty_figures(grid.problem_at(0), len(grid))
-    one_by_one, told = OneByOne(grid), Told(progress, len(grid))
+    told = Told(progress, len(grid))
     for block in blocks_of(grid):
         for written, left in solve_block(block, figures, told.beyond):
             told.add(written)
             for row in map(int, left):
-                _put(figures, row, one_by_one.entries(row), grid)
+                _put(figures, row, entries_at(grid, row), grid)
                 told.add(1)
     return figures
 
@@ -60,54 +59,21 @@ class Told:
             self._progress(self._last, self._rows)
 
 
-class OneByOne:
-    """Rows by the scalar search; where only quotas vary, one formulation is given new rooms."""
+def entries_at(grid: Grid, row: int) -> dict[str, Any]:
+    """A row's entries by column, by the scalar search.
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-        self._base: Formulation | None = None
-
-    def entries(self, row: int) -> dict[str, Any]:
-        """A row's entries by column.
-
-        Raises
-        ------
-        InvalidProblem : the row makes no sense; its values are named.
-        """
-        formulation = self._formulation(row)
-        return entries_of(formulation.problem, _answer(formulation))
-
-    def _formulation(self, row: int) -> Formulation:
-        problem = self.grid.problem_at(row)
-        base = self._base
-        if base is None or not self.grid.varies_only_quotas or not _alike(base.problem, problem):
-            try:
-                base = self._base = formulate(problem)
-            except InvalidProblem as error:
-                raise self.grid.refused(error.faults[0], row) from None
-        return requoted(base, problem)
-
-
-def _answer(formulation: Formulation) -> Plan | Infeasible:
+    Raises
+    ------
+    InvalidProblem : the row makes no sense; its values are named.
+    """
+    problem = grid.problem_at(row)
     try:
-        return solve_formulation(formulation)
+        formulation, nested = compiled(problem)
+    except InvalidProblem as error:
+        raise grid.refused(error.faults[0], row) from None
+    answer: Plan | Infeasible
+    try:
+        answer = solve_formulation(formulation, nested)
     except Infeasible as refusal:
-        return refusal
-
-
-def _alike(one: Problem, other: Problem) -> bool:
-    """Whether the "auto" granule of every rank is the same."""
-    pairs = zip(one.ranks, other.ranks, strict=True)
-    return all(rank_granule(a, {}) == rank_granule(b, {}) for a, b in pairs)
-
-
-def requoted(formulation: Formulation, problem: Problem) -> Formulation:
-    """The formulation of a problem that differs in declared quotas alone, granules alike."""
-    pairs = zip(problem.ranks, formulation.problem.ranks, strict=True)
-    gained = [new.quota_bytes - old.quota_bytes for new, old in pairs]
-    rows = tuple(
-        row._replace(room=row.room + gained[row.rank], quota=row.quota + gained[row.rank])
-        for row in formulation.terms.every_row
-    )
-    terms = formulation.terms._replace(rows=merge_rows(rows), every_row=rows)
-    return formulation._replace(problem=problem, terms=terms)
+        answer = refusal
+    return entries_of(problem, answer)

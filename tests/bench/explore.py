@@ -21,7 +21,7 @@ import numpy as np
 from kvplan.models import Problem
 from kvplan.solver.explore.figures import Numbers, empty_figures, put
 from kvplan.solver.explore.grid import Grid, build_grid
-from kvplan.solver.explore.sweep import OneByOne, solve_grid
+from kvplan.solver.explore.sweep import entries_at, solve_grid
 from kvplan.solver.explore.table import table_of
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -89,10 +89,10 @@ def alone(grid: Grid) -> tuple[bool, float]:
     """Rows all over the grid, one scalar search each: whether they are equal, seconds a row."""
     together = solve_grid(grid)
     rows = np.random.default_rng(SEED).integers(0, len(grid), ALONE)
-    figures, solver = empty_figures(grid.problem_at(0), len(grid)), OneByOne(grid)
+    figures = empty_figures(grid.problem_at(0), len(grid))
     start = time.perf_counter()
     for row in map(int, rows):
-        put(figures, row, solver.entries(row))
+        put(figures, row, entries_at(grid, row))
     seconds = (time.perf_counter() - start) / len(rows)
     is_equal = True
     for name, column in figures.items():

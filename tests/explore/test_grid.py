@@ -6,14 +6,10 @@ import copy
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.overrides import apply_overrides
 from kvplan.solver.explore.grid import build_grid
-from kvplan.solver.explore.sweep import requoted
-from kvplan.solver.formulation import formulate
 from support.cases import CASES, load
 from support.explored import RICH
 
@@ -142,23 +138,3 @@ def test_the_largest_grid_is_built_at_once() -> None:
     grid = build_grid(PROBLEM, {QUOTA: "60000000:60009999:1", "tokens_per_block": "1:1000:1"})
     assert len(grid) == 10_000_000
     assert grid.problem_at(9_999_999) == overridden(f"{QUOTA}=60009999", "tokens_per_block=1000")
-
-
-@settings(deadline=None, max_examples=100, derandomize=True)
-@given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(0, 2**40))
-def test_new_quotas_in_a_formulation_are_a_new_formulation(old: int, new: int, other: int) -> None:
-    quotas = [{"name": name, "quota": old, "stage": 0} for name in "ab"]
-    shared = {"name": "c", "memory": {"total": 10**9, "utilization": 0.9, "free": 10**8}}
-    shared["memory"]["prefill_headroom"] = "from_staging"
-    base = Problem.model_validate({**RICH, "ranks": [*quotas, {**shared, "stage": 1}]})
-    changed = Problem.model_validate(
-        {
-            **RICH,
-            "ranks": [
-                {"name": "a", "quota": new},
-                {"name": "b", "quota": other},
-                {**shared, "stage": 1},
-            ],
-        }
-    )
-    assert requoted(formulate(base), changed) == formulate(changed)

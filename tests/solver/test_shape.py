@@ -8,14 +8,18 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kvplan.kernels.direct import Direct
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Problem
 from kvplan.models.ranks import RankMemory
 from kvplan.solver import plan
+from kvplan.solver.formulation import formulate
 from kvplan.solver.known import forget, shape_of
-from kvplan.solver.shape import Shape
+from kvplan.solver.shape import Shape, quotas_of
 from support.cases import load
+from support.explored import RICH
 from support.instances import random_problem
 from support.micro import micro, one
 from support.straight import straight_problem
@@ -243,3 +247,18 @@ def test_a_rank_with_a_quota_and_readings_answers_for_no_other_problem() -> None
     mine = outcome(problem)
     forget()
     assert mine == outcome(problem)
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(0, 2**40))
+def test_new_quotas_in_a_formulation_are_a_new_formulation(old: int, new: int, other: int) -> None:
+    memory = {"total": 10**9, "utilization": 0.9, "free": 10**8}
+    shared = {"name": "c", "stage": 1, "memory": {**memory, "prefill_headroom": "from_staging"}}
+
+    def quoted(a: int, b: int) -> Problem:
+        ranks = [{"name": "a", "quota": a}, {"name": "b", "quota": b}, shared]
+        return Problem.model_validate({**RICH, "ranks": ranks})
+
+    shape, changed = Shape(quoted(old, old)), quoted(new, other)
+    assert shape.is_of(changed)
+    assert shape.at(quotas_of(changed), changed)[0] == formulate(changed)

@@ -11,15 +11,14 @@ from kvplan.models import Problem
 from kvplan.solver.explore.axes import Values
 from kvplan.solver.explore.figures import Figures, Numbers, empty_figures, put
 from kvplan.solver.explore.grid import Grid
-from kvplan.solver.explore.sweep import OneByOne
+from kvplan.solver.explore.sweep import entries_at
 
 
 def one_by_one(grid: Grid) -> Figures:
     """What `solve_grid` must come to."""
     figures = empty_figures(grid.problem_at(0), len(grid))
-    rows = OneByOne(grid)
     for row in range(len(grid)):
-        put(figures, row, rows.entries(row))
+        put(figures, row, entries_at(grid, row))
     return figures
 
 
