@@ -14,7 +14,7 @@ from itertools import product
 from kvplan.kernels.bytes import expert_bytes, least_kept
 from kvplan.kernels.capacity import CapacityGrid
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.need import usable_for
+from kvplan.kernels.need import stale_end, usable_for
 from kvplan.kernels.terms import Buffers, Row, Terms
 from kvplan.kernels.worlds import Corner, World, pareto
 
@@ -110,14 +110,21 @@ class Corners:
         if grid is None or high is None or low == high:
             return (low,)
         points = grid.lows(low, high)
-        coupled = self.demand.couplings[self.terms.fitted[index].batch]
-        if len(points) < PRUNE_FROM or coupled or not self.prunes:
+        if len(points) < PRUNE_FROM or not self.prunes:
             return points
         key = (index, low, high, world.chunk if self.demand.uses_chunk else 0)
         if key not in self._least:
-            needs = {point: self.demand.own(index, point, world.chunk) for point in points}
-            self._least[key] = pareto(needs)
+            self._least[key] = pareto({p: self._needs(index, p, world.chunk) for p in points})
         return self._least[key]
+
+    def _needs(self, index: int, capacity: int, chunk: int) -> tuple[int, ...]:
+        """What a capacity needs, and what it keeps alive of a prefix that the batch shares."""
+        request = self.terms.fitted[index]
+        kept = [
+            -min(shared, stale_end(capacity - request.flight, rule))
+            for rule, shared, _ in self.demand.couplings[request.batch]
+        ]
+        return (*self.demand.own(index, capacity, chunk), *kept)
 
     def _raise_for_copies(
         self, world: World, capacity: tuple[int, ...], count: tuple[int, ...], usable: list[int]

@@ -256,6 +256,8 @@ class Frontier:
         return added
 
     def _record(self, world: World, value: Fraction) -> None:
+        if self.best is not None and value < self.best:
+            return
         if self.best is None or value > self.best:
             self.best, self.winners = value, []
         self.winners.append(world)

@@ -30,6 +30,8 @@ class Pages:
             return
         figures = terms.pools[pool]
         most = min(most_blocks(row.room, row.pools[pool]) for row in rooms) - figures.reserved
+        if figures.most is not None:  # it may lie between two page ends
+            most = min(most, figures.most)
         self.most = max(0, most // figures.multiple * figures.multiple)
         if self.most >= SAFE:
             return

@@ -12,7 +12,6 @@ import numpy as np
 
 from kvplan.kernels.exchange.arrays import (
     MOST_CANDIDATES,
-    SAFE,
     SAFE_BYTES,
     Exchange,
     Integers,
@@ -58,10 +57,9 @@ def exchange_of(
     UnsuitedError : two fitted variables, copies, or a chunk that needs depend on are weighed.
     TooManyError : there are too many candidates.
     """
-    terms = [term for term, _ in reached]
-    _check(nested, world, terms)
+    _check(nested, world, reached)
     corner = nested.corner(world, point)
-    weighed = {term.variable.position for term in terms if term.variable.kind == "blocks"}
+    weighed = {term.variable.position for term, _ in reached if term.variable.kind == "blocks"}
     least = [*corner.usable]
     # A fitted variable first: what it asks for at the least bounds the pools from below.
     movers: list[Mover] = []
@@ -93,8 +91,8 @@ def _trimmed(mover: Mover, asked: set[int]) -> Mover:
     )
 
 
-def _check(nested: Nested, world: World, terms: Sequence[GoalTerm]) -> None:
-    kinds = [term.variable.kind for term in terms]
+def _check(nested: Nested, world: World, reached: Sequence[tuple[GoalTerm, int]]) -> None:
+    kinds = [term.variable.kind for term, _ in reached]
     fitted = sum(kind in FITTED for kind in kinds)
     chunked = "prefill" in kinds and nested.demand.uses_chunk
     if not nested.climbs or fitted > 1 or "copies" in kinds or chunked or any(world.copies):
@@ -102,7 +100,8 @@ def _check(nested: Nested, world: World, terms: Sequence[GoalTerm]) -> None:
     experts = nested.terms.experts
     if max((row.room for row in nested.terms.rows), default=0) >= SAFE_BYTES:
         raise UnsuitedError
-    if experts is not None and experts.lend_num >= SAFE:
+    tops = [world.experts, *(top for term, top in reached if term.variable.kind == "experts")]
+    if experts is not None and experts.lend_num * max(tops) >= 1 << 62:
         raise UnsuitedError
 
 
@@ -151,7 +150,7 @@ def _fitted(
 ) -> tuple[Integers, Integers, dict[int, Integers]]:
     values = fitted_values(nested, world, term, top)
     usable = floors(nested, world, corner, term, values)
-    legal = allowed(nested, usable)
+    legal = allowed(nested, usable, values)
     values, usable = values[legal], {pool: blocks[legal] for pool, blocks in usable.items()}
     costs = stacked(
         [pools_bytes(nested, row, usable, weighed) for row in nested.terms.rows], values

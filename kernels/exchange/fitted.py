@@ -87,14 +87,15 @@ def _own_of_capacity(nested: Nested, world: World, index: int, capacities: Integ
         history = capacities - fitted.flight
         shared = prefix // rule.block_tokens
         own[rule.pool] += request_blocks(rule, capacities, history, flight, shared)
-    if max(int(np.max(blocks)) for blocks in own) * max(1, fitted.requests) >= SAFE_BYTES:
+    most = max((int(np.max(blocks)) for blocks in own), default=0)
+    if most * max(1, fitted.requests) >= SAFE_BYTES:
         raise UnsuitedError
     return own
 
 
-def allowed(nested: Nested, usable: dict[int, Integers]) -> Flags:
-    """Candidates within every pool's max_blocks and within what arrays can count."""
-    within = np.ones(len(usable[0]) if usable else 0, dtype=bool)
+def allowed(nested: Nested, usable: dict[int, Integers], values: Integers) -> Flags:
+    """Candidates within every pool's max_blocks."""
+    within = np.ones(len(values), dtype=bool)
     for pool, blocks in usable.items():
         most = nested.terms.pools[pool].most
         if most is not None:

@@ -26,7 +26,7 @@ def worth_of(term: GoalTerm, values: Integers, scale: int) -> Integers:
     lines = _lines(term)
     slopes = [int(slope * scale) for _, slope, _ in lines]
     starts = [int(start * scale) for _, _, start in lines]
-    top = int(values[-1]) if len(values) else 0
+    top = max(1, int(values[-1])) if len(values) else 1
     if max(abs(s) * top + abs(b) for s, b in zip(slopes, starts, strict=True)) >= SAFE_WORTH:
         raise UnsuitedError
     ends = np.array([end for end, _, _ in lines if end is not None], dtype=np.int64)

@@ -169,10 +169,49 @@ class Model:
         upper = (most - form.constant) // divisor
         terms = [(v, c // divisor) for v, c in form.terms]
         self._fits(terms)
-        expr = _Expr.weighted_sum([self.variables[v] for v, _ in terms], [c for _, c in terms])
-        row = self.cp.add_linear_constraint(expr, lower, upper)
-        if when is not None:
+        if when is None:
+            self._row(terms, lower, upper)
+        elif self._is_multiplied_out(terms):
+            low, high = (low - form.constant) // divisor, (high - form.constant) // divisor
+            self._relaxed_row(terms, when, high - upper, most=high)
+            self._relaxed_row(terms, when, low - lower, least=low)
+        else:
+            row = self._row(terms, lower, upper)
             row.only_enforce_if(self.variables[when.terms[0][0]])
+
+    def _row(
+        self, terms: list[tuple[int, int]], least: int | None, most: int | None
+    ) -> cp_model.Constraint:
+        expr = _Expr.weighted_sum([self.variables[v] for v, _ in terms], [c for _, c in terms])
+        return self.cp.add_linear_constraint(
+            expr,
+            cp_model.INT_MIN if least is None else least,
+            cp_model.INT_MAX if most is None else most,
+        )
+
+    def _relaxed_row(
+        self,
+        terms: list[tuple[int, int]],
+        when: Linear,
+        slack: int,
+        *,
+        least: int | None = None,
+        most: int | None = None,
+    ) -> None:
+        """One bound of a conditional row, `slack` tighter where the boolean holds."""
+        if slack:
+            both = [*terms, (when.terms[0][0], slack)]
+            self._fits(both)
+            self._row(both, least, most)
+
+    def _is_multiplied_out(self, terms: list[tuple[int, int]]) -> bool:
+        """Whether CP-SAT multiplies beyond its range in a conditional row of two variables.
+
+        It multiplies one's coefficient by the other's bound there, unchecked; what wraps around
+        proves false optima (OR-Tools 9.15).
+        """
+        largest = max(max(abs(self.lows[v]), abs(self.highs[v])) for v, _ in terms)
+        return len(terms) == 2 and max(abs(c) for _, c in terms) * largest >= LARGEST_ROW
 
     def _forbid(self, when: Linear | None) -> None:
         if when is None:

@@ -141,6 +141,7 @@ def _solver(slice_time: float, left: float | None, *, lp_search: bool) -> cp_mod
     parameters.random_seed = 0
     parameters.cp_model_presolve = False
     parameters.linearization_level = 2
+    parameters.absolute_gap_limit = 0  # compared as doubles: beyond 2^53 a gap would look closed
     parameters.catch_sigint_signal = False  # Ctrl-C is the caller's
     parameters.max_deterministic_time = slice_time
     if left is not None:

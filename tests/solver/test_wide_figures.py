@@ -1,0 +1,129 @@
+"""Answers where figures are wide: worths beyond 2^53, steps of bytes, weights of nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan.models import Plan, Problem
+from kvplan.solver import plan
+from kvplan.solver.assemble import Engine
+from kvplan.solver.oracle import best
+from support.decisions import expected, found
+from support.micro import micro, one
+
+ENGINES: list[Engine] = ["auto", "cp-sat"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_gap_beyond_the_doubles_is_not_closed(engine: Engine) -> None:
+    """275400000000000344 and ...352 are the same double."""
+    sizes = {"p": 15, "q": 10, "r": 51}
+    weights = {"blocks:p": 1500000000000002, "blocks:q": 10**15, "blocks:r": 5100000000000003}
+    pools = [{"name": name, "bytes": size} for name, size in sizes.items()]
+    answer = plan(micro(2754, pools=pools, caches=[], goals=[{"maximize": weights}]), engine=engine)
+    assert answer.proof.bound[0].value == 275400000000000352
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_conditional_row_of_two_variables_is_not_multiplied_out(engine: Engine) -> None:
+    """CP-SAT proves false optima where coefficient x bound leaves 64 bits: here a curve's piece."""
+    curves = {
+        "blocks:p": [["3/2", 4], ["13/2", 15], ["23/2", 37], ["43/2", 59]],
+        "experts": [["7/2", "45/7"], ["19/2", "56/1000003"], ["47/2", "56/11"]],
+    }
+    goal = {"maximize": {"blocks:p": -1, "experts": 1}, "curves": curves}
+    pools = [{"name": "p", "bytes": 6, "min_blocks": 4}]
+    experts = {"slot_bytes": 5, "max_slots": 9}
+    problem = micro(217, pools=pools, experts=experts, goals=[goal], fill="none")
+    assert found(plan(problem, engine=engine)) == expected(best(problem))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_chunks_of_many_bytes_are_compared(engine: Engine) -> None:
+    """The same in a stretch of a chunk's bytes: the smallest chunk leaves most for the blocks."""
+    table = [[1024, 382963308], [8192, 1073741824], [40000, 2147483648]]
+    staging = [{"name": "s", "per_token": 2**20}, {"name": "u", "table": table}]
+    problem = micro(
+        200789733433,
+        tokens_per_block=16,
+        pools=[{"name": "p", "bytes": 16384}, {"name": "q", "bytes": 16384}],
+        caches=[{"name": "c", "pool": "q", "kind": "window", "keep": "live", "window": 1024}],
+        prefill={"requested": 16384, "step": 512, "staging": staging},
+        goals=[{"maximize": {"blocks:q": 1, "blocks:p": 2, "capacity:q": 2}}],
+        fill={"batch": "b"},
+        **one(1048576, fit="capacity"),
+    )
+    assert plan(problem, engine=engine).prefill_chunk == 512
+
+
+def test_worlds_below_the_best_are_no_winners() -> None:
+    """A goal that weighs two wide variables with 0 leaves its choice to decide."""
+    options = [{"name": "a", "bytes": 50}, {"name": "b"}]
+    goal = {"maximize": {"choice:c": 1, "experts": 0, "blocks:p": 0}}
+    problem = micro(
+        choices=[{"name": "c", "options": options}],
+        experts={"slot_bytes": 10},
+        goals=[goal, "experts"],
+    )
+    assert plan(problem).choices == {"c": "a"}
+
+
+@pytest.mark.parametrize("most", [9, 10, 11])
+def test_max_blocks_within_a_page_is_a_split_too(most: int) -> None:
+    pools = [
+        {"name": "p", "bytes": 7, "granule": 50, "max_blocks": most},
+        {"name": "q", "bytes": 40},
+    ]
+    row = [{"terms": {"blocks:p": 1, "blocks:q": 1}, "min": most + 1}]
+    problem = micro(140, pools=pools, caches=[], constraints=row, fill="none")
+    assert found(plan(problem)) == expected(best(problem))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lent_slots_are_not_multiplied_out(engine: Engine) -> None:
+    slots = 160 * 10**9
+    lent = (slots * 123456789 - 2**64) // 10**9  # what 64 bits would leave
+    problem = micro(
+        slots + 1000,
+        pools=[{"name": "p", "bytes": 7}, {"name": "q", "bytes": 13}],
+        caches=[],
+        experts={
+            "slot_bytes": 1,
+            "min_slots": slots,
+            "max_slots": slots,
+            "lend": {"fraction": "123456789/1000000000"},
+        },
+        consumers=[{"name": "c", "bytes": 800 + lent, "phases": ["prefill"]}],
+        goals=[{"maximize": {"blocks:p": 1, "blocks:q": 2}}],
+    )
+    assert plan(problem, engine=engine).blocks == {"p": 1, "q": 76}
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"pools": [], "caches": [], **one(8, fit="capacity")},
+    {"pools": [], "caches": [], **one(8, count=5, fit="count")},
+]
+
+
+@pytest.mark.parametrize("sections", SETTINGS)
+def test_a_request_without_pools_is_weighed(sections: dict[str, Any]) -> None:
+    fit = sections["batches"][0]["requests"][0]["fit"]
+    goal = {"maximize": {f"{fit}:q": 1, "experts": 1}}
+    problem = micro(experts={"slot_bytes": 10}, goals=[goal], **sections)
+    answer = plan(problem)
+    assert (answer.proof.certificate, found(answer)) == ("nested", expected(best(problem)))
+
+
+def test_a_weight_beyond_64_bits_on_nothing() -> None:
+    goal = {"maximize": {"experts": 2**62, "blocks:p": "1/3"}}
+    answer = plan(micro(experts={"slot_bytes": 1000}, goals=[goal]))
+    assert answer.blocks == {"p": 10}
+
+
+def test_a_worth_beyond_64_bits_is_written_and_read() -> None:
+    goal = {"maximize": {"blocks:p": 2**62, "experts": "-1/7"}}
+    answer = plan(Problem.model_validate(micro(experts={"slot_bytes": 10}, goals=[goal])))
+    again = Plan.model_validate_json(answer.model_dump_json())
+    assert again.proof.bound[0].value == answer.proof.bound[0].value == 10 * 2**62
