@@ -1,13 +1,15 @@
 """The prefill chunk: a literal for each candidate, or its index where there are many.
 
 A figure by chunk is a table. Over an index it is cut into the fewest stretches on which it is a
-straight line: bytes by token are one stretch, a jump in a table or a page makes another. Thousands
-of candidates then take a handful of literals.
+straight line, rounded down or not: bytes by token are one stretch, a jump in a table makes another.
+Thousands of candidates then take a handful of literals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import gcd
 from typing import NamedTuple
 
 from kvplan.solver.cpsat.model import Linear, Model, constant, total
@@ -16,12 +18,14 @@ MOST_LITERALS = 16
 
 
 class Stretch(NamedTuple):
-    """Indices first to last, on which a figure is value + slope x (index - first)."""
+    """Indices on which a figure is value + floor((num x (index - first) + offset) / den)."""
 
     first: int
     last: int
     value: int
-    slope: int
+    num: int
+    den: int = 1
+    offset: int = 0
 
 
 class Chunks(NamedTuple):
@@ -42,9 +46,15 @@ class Chunks(NamedTuple):
         values = values[: self.number]
         if self.literals:
             return model.table([*self.literals], values)
-        stretches = straight(values)
-        if len(stretches) == 1:
-            return _line(stretches[0], self.place)
+        unit = gcd(*[b - a for a, b in pairwise(values)]) or 1  # pages of a granule, often
+        scaled = [(value - values[0]) // unit for value in values]
+        return total([(unit, self._scaled(model, scaled)), (1, constant(values[0]))])
+
+    def _scaled(self, model: Model, values: Sequence[int]) -> Linear:
+        """The figure of the index, in whole units above that of the first candidate."""
+        stretches = lines(values)
+        if len(stretches) == 1 and stretches[0].den == 1:
+            return total([(stretches[0].num, self.place)])
         return model.shared(
             ("stretches", self.place, *values), lambda: self._pieced(model, values, stretches)
         )
@@ -70,13 +80,23 @@ class Chunks(NamedTuple):
     def _pieced(self, model: Model, values: Sequence[int], stretches: Sequence[Stretch]) -> Linear:
         """A variable that follows the line of the stretch that holds."""
         at = model.value(self.place)
-        holding = next(n for n, stretch in enumerate(stretches) if at <= stretch.last)
         result = model.integer(min(values), max(values), values[at])
+        if len(stretches) == 1:
+            self._follow(model, result, stretches[0])
+            return result
+        holding = next(n for n, stretch in enumerate(stretches) if at <= stretch.last)
         for stretch, literal in zip(stretches, model.one_of(len(stretches), holding), strict=True):
             model.bound(self.place, stretch.first, stretch.last, when=literal)
-            rest = total([(1, result), (-1, _line(stretch, self.place))])
-            model.bound(rest, 0, 0, when=literal)
+            self._follow(model, result, stretch, when=literal)
         return result
+
+    def _follow(
+        self, model: Model, result: Linear, stretch: Stretch, when: Linear | None = None
+    ) -> None:
+        """den (result - value) <= num (index - first) + offset, and by less than den below it."""
+        most = stretch.den * stretch.value - stretch.num * stretch.first + stretch.offset
+        rest = total([(stretch.den, result), (-stretch.num, self.place)])
+        model.bound(rest, most - stretch.den + 1, most, when=when)
 
 
 def create_chunks(model: Model, count: int, hint: int) -> Chunks:
@@ -86,21 +106,55 @@ def create_chunks(model: Model, count: int, hint: int) -> Chunks:
     return Chunks(count, tuple(model.one_of(count, hint)), constant(0))
 
 
-def straight(values: Sequence[int]) -> list[Stretch]:
-    """The fewest stretches on which the values are straight lines, from the left."""
+def lines(values: Sequence[int]) -> list[Stretch]:
+    """The fewest stretches on which the values are straight lines, rounded or not."""
     found: list[Stretch] = []
     first = 0
     while first < len(values):
-        last = min(first + 1, len(values) - 1)
-        slope = values[last] - values[first]
-        while last + 1 < len(values) and values[last + 1] - values[last] == slope:
-            last += 1
-        found.append(Stretch(first, last, values[first], slope))
-        first = last + 1
+        found.append(_longest(values, first))
+        first = found[-1].last + 1
     return found
 
 
-def _line(stretch: Stretch, index: Linear) -> Linear:
-    return total(
-        [(stretch.slope, index), (1, constant(stretch.value - stretch.slope * stretch.first))]
-    )
+def _longest(values: Sequence[int], first: int) -> Stretch:
+    """The longest stretch from an index on."""
+    last = min(first + 1, len(values) - 1)
+    step = values[last] - values[first]
+    while last + 1 < len(values) and values[last + 1] - values[last] == step:
+        last += 1
+    if last + 1 < len(values):
+        other = values[last + 1] - values[last]
+        if abs(other - step) == 1:
+            return _rounded(values, first, min(step, other))
+    return Stretch(first, last, values[first], step)
+
+
+def _rounded(values: Sequence[int], first: int, least: int) -> Stretch:
+    """The longest rounded line from an index on, whose steps are `least` or one more.
+
+    Less `least` a step its points (x, y) are those of a digital line mu <= a x - b y < mu + b,
+    recognised point by point: the first and last leaning points on either side decide a slope.
+    """
+    a, b, mu = 0, 1, 0
+    x = y = 0
+    above = beneath = (0, 0), (0, 0)  # first and last leaning point
+    for index in range(first + 1, len(values)):
+        rise = values[index] - values[index - 1] - least
+        rest = a * (x + 1) - b * (y + rise)
+        if rise not in (0, 1) or not mu - 1 <= rest <= mu + b:
+            break
+        x, y = x + 1, y + rise
+        if rest == mu - 1:
+            above, beneath = (above[0], (x, y)), (beneath[1], beneath[1])
+            a, b = y - above[0][1], x - above[0][0]
+            mu = a * x - b * y
+        elif rest == mu + b:
+            above, beneath = (above[1], above[1]), (beneath[0], (x, y))
+            a, b = y - beneath[0][1], x - beneath[0][0]
+            mu = a * x - b * y - b + 1
+        else:
+            if rest == mu:
+                above = above[0], (x, y)
+            if rest == mu + b - 1:
+                beneath = beneath[0], (x, y)
+    return Stretch(first, first + x, values[first], least * b + a, b, -mu)

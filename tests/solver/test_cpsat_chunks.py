@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -10,17 +12,47 @@ import pytest
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
 from kvplan.solver.cpsat import chunks as chunks_module
-from kvplan.solver.cpsat.chunks import Stretch, create_chunks, straight
+from kvplan.solver.cpsat.chunks import Stretch, create_chunks, lines
 from kvplan.solver.cpsat.model import Model
 from support.instances import random_problem
 from support.solutions import at, solutions
 
 
-def test_figures_are_cut_where_their_slope_changes() -> None:
-    assert straight([5]) == [Stretch(0, 0, 5, 0)]
-    assert straight([5, 5, 5]) == [Stretch(0, 2, 5, 0)]
-    assert straight([1, 3, 5, 9, 9, 9]) == [Stretch(0, 2, 1, 2), Stretch(3, 5, 9, 0)]
-    assert straight([0, 4, 1]) == [Stretch(0, 1, 0, 4), Stretch(2, 2, 1, 0)]
+def test_figures_are_cut_where_they_leave_a_line() -> None:
+    assert lines([5]) == [Stretch(0, 0, 5, 0)]
+    assert lines([5, 5, 5]) == [Stretch(0, 2, 5, 0)]
+    assert lines([1, 3, 5, 9, 9, 9]) == [Stretch(0, 2, 1, 2), Stretch(3, 5, 9, 0)]
+    assert lines([0, 4, 1]) == [Stretch(0, 1, 0, 4), Stretch(2, 2, 1, 0)]
+    assert lines([7, 8, 8, 9, 9, 10]) == [Stretch(0, 5, 7, 1, 2, 1)]
+    assert lines([-(-k * 1000 // 7) for k in range(500)]) == [Stretch(0, 499, 0, 1000, 7, 6)]
+
+
+def is_rounded_line(values: list[int]) -> bool:
+    """Some slope s and start c have floor(s k + c) = values[k]: no two points forbid all slopes."""
+    pairs = list(combinations(enumerate(values), 2))
+    above = max(Fraction(b - a - 1, j - i) for (i, a), (j, b) in pairs)
+    return above < min(Fraction(b - a + 1, j - i) for (i, a), (j, b) in pairs)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_stretches_are_exact_and_as_long_as_they_can_be(seed: int) -> None:
+    rng = random.Random(seed)
+    values: list[int] = [rng.randint(-9, 9)]
+    while len(values) < 40:
+        den = rng.randint(1, 12)
+        num, offset, start = rng.randint(-30, 60), rng.randrange(den), values[-1]
+        piece = [start + (num * k + offset) // den for k in range(1, rng.randint(2, 30))]
+        values += piece if rng.random() < 0.8 else [value + rng.randint(0, 1) for value in piece]
+    stretches = lines(values)
+    written = [
+        stretch.value + (stretch.num * (k - stretch.first) + stretch.offset) // stretch.den
+        for stretch in stretches
+        for k in range(stretch.first, stretch.last + 1)
+    ]
+    assert written == values
+    assert all(stretch.value == values[stretch.first] for stretch in stretches)
+    for stretch in stretches[:-1]:
+        assert not is_rounded_line(values[stretch.first : stretch.last + 2])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -30,7 +62,8 @@ def test_a_table_over_an_index_gives_every_figure(
     monkeypatch.setattr(chunks_module, "MOST_LITERALS", 1)
     rng = random.Random(seed)
     number = rng.randint(2, 9)
-    steps = [rng.choice((0, 0, 3, 3, 10)) for _ in range(number + 2)]  # figures beyond are unused
+    few = rng.choice(((0, 0, 3, 3, 10), (2, 2, 3), (5, 10, 15)))
+    steps = [rng.choice(few) for _ in range(number + 2)]  # figures beyond are unused
     values = [sum(steps[:k]) for k in range(number + 2)]
     model = Model()
     chunks = create_chunks(model, number, rng.randrange(number))
