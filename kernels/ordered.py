@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from kvplan.kernels.listed import is_listable, raise_listed
 from kvplan.kernels.nested import Nested
-from kvplan.kernels.raising import is_listable, raise_listed, raise_single, raise_weighted
+from kvplan.kernels.raising import raise_single, raise_weighted
 from kvplan.kernels.shares import most_kept, share_out
 from kvplan.kernels.values import Answer, goal_value
 from kvplan.kernels.worlds import World, point_at

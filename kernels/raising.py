@@ -1,18 +1,15 @@
-"""One goal settled in every world: one variable, listed variables with one more, or several."""
+"""One goal settled in every world: one variable, or several wide ones."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from itertools import permutations
 
-from kvplan.kernels.capacity import bisect_largest
 from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import GoalTerm, GoalTerms, Variable
 from kvplan.kernels.values import rises, term_value
 from kvplan.kernels.worlds import World
 
-LISTED = ("prefill", "choice")
-"""Variables with few values: they are listed, not bisected."""
 _MOST_ORDERS = 6
 
 
@@ -31,80 +28,6 @@ def raise_single(
     best = max(values)
     kept = [nested.settled(world, variable, best) for value, world in reached if value == best]
     return kept, Fraction(best)
-
-
-def is_listable(goal: GoalTerms) -> bool:
-    """Whether trying every listed value and bisecting one other variable settles a goal."""
-    wide = [term for term in goal.terms if term.variable.kind not in LISTED]
-    return len(wide) <= 1 and all(map(rises, wide))
-
-
-def raise_listed(
-    nested: Nested, worlds: list[World], goal: GoalTerms
-) -> tuple[list[World], Fraction | None]:
-    """Try every chunk that matters in every world; the one wide variable is bisected.
-
-    A world is kept for each combination that reaches the best value, the wide variable bounded by
-    the least value that still reaches it.
-    """
-    listed = [term for term in goal.terms if term.variable.kind in LISTED]
-    wide = next((term for term in goal.terms if term.variable.kind not in LISTED), None)
-    best: Fraction | None = None
-    kept: list[tuple[Fraction, World, Fraction]] = []
-    for world in worlds:
-        ceiling: int | None = None  # more chunk never leaves more for the wide variable
-        for chosen in _listed_worlds(world, listed):
-            base = sum((_listed_value(nested, chosen, term) for term in listed), Fraction(0))
-            if (
-                wide is not None
-                and ceiling is not None
-                and best is not None
-                and base + term_value(wide, ceiling) < best
-            ):
-                continue
-            if wide is None:
-                if not nested.possible(chosen):
-                    break
-                value = base
-            else:
-                ceiling = nested.largest(chosen, wide.variable)
-                if ceiling is None:
-                    break
-                value = base + term_value(wide, ceiling)
-            if best is None or value >= best:
-                best = value
-                kept.append((value, chosen, base))
-    if best is None:  # only under constraints whose mending is a guess
-        return worlds, None
-    winners = [(world, base) for value, world, base in kept if value == best]
-    if wide is not None:
-        return [_hold(nested, world, wide, best - base) for world, base in winners], best
-    return [world for world, _ in winners], best
-
-
-def _listed_worlds(world: World, listed: list[GoalTerm]) -> list[World]:
-    if not any(term.variable.kind == "prefill" for term in listed):
-        return [world]
-    return [
-        world._replace(chunk=chunk, chunk_most=chunk)
-        for chunk in range(world.chunk, world.chunk_most + 1)
-    ]
-
-
-def _listed_value(nested: Nested, world: World, term: GoalTerm) -> Fraction:
-    if term.variable.kind == "prefill":
-        return term_value(term, nested.terms.chunks[world.chunk])
-    return term_value(term, -world.options[term.variable.position])
-
-
-def _hold(nested: Nested, world: World, term: GoalTerm, worth: Fraction) -> World:
-    """Bound a variable from below by the least value whose worth reaches `worth`."""
-    top = nested.largest(world, term.variable)
-    if top is None:  # only under constraints whose mending is a guess
-        return world
-    low, _ = nested.range_of(world, term.variable)
-    spare = bisect_largest(lambda less: term_value(term, top - less) >= worth, 0, top - low)
-    return nested.at_least(world, term.variable, top - spare)
 
 
 def raise_weighted(
