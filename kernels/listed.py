@@ -108,7 +108,7 @@ class _Scan:
         if self._worths is None:
             return best
         last = bisect_largest(
-            lambda chunk: self._top(chunk) is not None, first, self._world.chunk_most
+            lambda chunk: self._nested.possible(self._at(chunk)), first, self._world.chunk_most
         )
         best = self._record(last, best)
         ranges = [(first, last)]
