@@ -70,7 +70,9 @@ def parse_integer(value: object, *, what: str = "a whole number", least: int = 0
 
 def parse_quantity(text: str) -> Fraction:
     """Read text with or without a unit as exact bytes: "1.5 GB", "0.3KiB", "17179869184"."""
-    match = _QUANTITY.fullmatch(text) if len(text) <= LONGEST else None
+    if len(text) > LONGEST:
+        raise Misfit(f"{_BYTES}, in at most {LONGEST} characters", shown(text))
+    match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in UNITS:
         raise Misfit(f"{_BYTES} (units {', '.join(UNITS)[2:]})", shown(text))
     return Fraction(_decimal(match[1], _BYTES)) * UNITS[match[2]]

@@ -12,6 +12,7 @@ from kvplan.models.messages import Misfit, cut, shown
 from kvplan.models.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
 
 _TAG = "tag:yaml.org,2002:"
+_SEVERAL = re.compile(r"expected a single document in the stream, .* at (line \d+, column \d+)")
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -71,7 +72,11 @@ def parse_yaml(text: str) -> Any:
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        raise Misfit("JSON or YAML", _reason(error)) from None
+        reason = _reason(error)
+        several = _SEVERAL.fullmatch(reason)
+        if several is not None:
+            raise Misfit("one YAML document", f"another one at {several[1]}") from None
+        raise Misfit("JSON or YAML", reason) from None
     if root is None:
         return None
     _Extent().check(root)

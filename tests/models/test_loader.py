@@ -126,7 +126,7 @@ CHAIN = "- &a0 [1]\n" + "".join(f"- &a{i + 1} [*a{i}]\n" for i in range(600))
         ('{"a": {"b": 1, "b": 2}}', "b: expected each key once", "it twice"),
         ("? [1]\n: 2", "text as a key", "a collection at line 1"),
         ("<<: 1", "<<: expected a mapping to merge", "something else at line 1"),
-        ("a: 1\n---\nb: 2", "JSON or YAML", "another document at line 2"),
+        ("a: 1\n---\nb: 2", "one YAML document", "another one at line 2, column 1"),
         ("a: [1, 2", "JSON or YAML", "while parsing a flow sequence"),
         ('{"a": 1', "JSON or YAML", "while parsing a flow mapping"),
         ("a: 1\n\tb: 2", "JSON or YAML", "at line 2, column 1"),

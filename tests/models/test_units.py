@@ -116,6 +116,11 @@ def test_other_types_are_no_byte_figure(junk: Any) -> None:
         parse_bytes(junk, round_up=True)
 
 
+def test_a_figure_that_is_written_too_long_is_told_so() -> None:
+    with pytest.raises(Misfit, match=r'"16GiB", in at most 60 characters, got \'999'):
+        parse_bytes("9" * 61, round_up=True)
+
+
 def test_the_largest_figure_is_below_2_to_the_63() -> None:
     assert parse_bytes(2**63 - 1, round_up=False) == 2**63 - 1
     assert parse_bytes("9223372036854775807B", round_up=True) == 2**63 - 1
