@@ -172,6 +172,11 @@ class Experts(Frozen):
     granule: Granule = Field(1, description="all slots of a rank are one allocation, rounded up")
     lend: Lend | None = Field(None, description="what prefill may borrow")
 
+    @property
+    def unit(self) -> str:
+        """What its counts are."""
+        return "slots" if self.layers == 1 else "slots a layer"
+
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if isinstance(self.slot_bytes, tuple):
@@ -192,7 +197,9 @@ class Consumer(Frozen):
     """A fixed consumer: weights, an arena, a workspace."""
 
     name: Name = Field(description="unique among the consumers")
-    bytes: ByStage = Field(description="one figure, by stage or by rank name")
+    bytes: ByStage = Field(
+        description="one figure, by stage or by rank name (left out: none there)"
+    )
     phases: tuple[Name, ...] | None = Field(None, description="where it lives; default all")
 
 
@@ -200,7 +207,9 @@ class Option(Frozen):
     """One way to make a choice."""
 
     name: Name = Field(description="unique within the choice")
-    bytes: ByStage = Field(0, description="one figure, by stage or by rank name")
+    bytes: ByStage = Field(
+        0, description="one figure, by stage or by rank name (left out: none there)"
+    )
     phases: tuple[Name, ...] | None = Field(None, description="where it lives; default all")
 
 

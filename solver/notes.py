@@ -69,9 +69,11 @@ def _surprises(formulation: Formulation) -> Iterator[str]:
     if problem.fill is None and len(pools) > 1:
         later = ", ".join(pools[1:])
         yield (
-            f"fill: {pools[0]} takes the rest, so {later} stay at their floor but for what is left "
+            f"fill: {pools[0]} takes the rest, then {later} what it cannot use "
             "(a fill section says otherwise)"
         )
+    if not problem.caches and any(batch.requests for batch in problem.batches):
+        yield "caches: none is written, so no request takes a block"
     for rank in problem.ranks:
         if rank.memory is not None:
             yield from (f"rank {rank.name}: {doubt}" for doubt in doubts_of(rank.memory))

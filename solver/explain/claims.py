@@ -93,9 +93,9 @@ def _chunk_floor(problem: Problem, _: Held | None) -> tuple[str, str]:
 
 
 def _expert_floor(problem: Problem, _: Held | None) -> tuple[str, str]:
-    assert problem.experts is not None
-    text = f"expert floor: {problem.experts.min_slots:_} slots a layer at least"
-    return "experts.min_slots", text
+    experts = problem.experts
+    assert experts is not None
+    return "experts.min_slots", f"expert floor: {experts.min_slots:_} {experts.unit} at least"
 
 
 def _pool_minimum(problem: Problem, held: Held | None, index: int) -> tuple[str, str]:

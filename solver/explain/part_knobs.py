@@ -69,7 +69,7 @@ def _experts(problem: Problem) -> Iterator[Knob]:
         now,
         0,
         frozenset({Item("expert floor")}),
-        lambda to: f"experts: {to:_} slots a layer at least instead of {now:_}",
+        lambda to: f"experts: {to:_} {experts.unit} at least instead of {now:_}",
     )
 
 

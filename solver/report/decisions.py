@@ -117,11 +117,12 @@ def _experts(plan: Plan, problem: Problem | None) -> Iterator[Row]:
         return
     lent = kept is not None and kept < slots
     remark = f"{number(kept or 0)} stay in prefill" if lent else ""
-    most = problem.experts.max_slots if problem and problem.experts else None
-    if most is not None:
-        yield _row("experts", slots, most, "slots a layer", remark)
+    asked = problem.experts if problem is not None else None
+    unit = "slots a layer" if asked is None else asked.unit
+    if asked is not None and asked.max_slots is not None:
+        yield _row("experts", slots, asked.max_slots, unit, remark)
     else:
-        yield Row(("experts", number(slots), None, "slots a layer", remark))
+        yield Row(("experts", number(slots), None, unit, remark))
 
 
 def _choices(plan: Plan, problem: Problem | None) -> Iterator[Row]:

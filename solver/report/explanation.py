@@ -37,7 +37,9 @@ def remedies_table(error: Infeasible) -> Table:
         if remedy.change.startswith("variants"):
             flag = ""  # its text lists every flag
         rows.append(Row((remedy.text, flag), state="good"))
-    return Table("any one of these makes it fit; no smaller change does", columns, (tuple(rows),))
+    return Table(
+        "any one of these makes it fit; no smaller change of its kind does", columns, (tuple(rows),)
+    )
 
 
 def ruled_out_table(error: Infeasible) -> Table:

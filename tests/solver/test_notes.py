@@ -129,3 +129,9 @@ def test_every_reduced_value_has_its_line_in_a_fixed_order() -> None:
     )
     firsts = [note.split(":")[0] for note in answer.notes]
     assert firsts == ["capacity", "count", "choice", "prefill", "experts"]
+
+
+def test_requests_without_caches_take_nothing_and_a_note_says_so() -> None:
+    said = "caches: none is written, so no request takes a block"
+    assert notes(100, caches=[], **one(1000)) == [said]
+    assert notes(100, caches=[]) == []

@@ -120,7 +120,7 @@ def test_the_problem_adds_its_name_and_what_was_asked() -> None:
     text = report(plan_of(), problem)
     assert text.startswith("my card\noptimal (engine cp-sat)")
     assert "prefill          8_192  24_576  tokens a chunk    reduced" in text
-    assert "experts            760     900  slots a layer     129 stay in prefill, reduced" in text
+    assert "experts            760     900  slots             129 stay in prefill, reduced" in text
     assert "choice:scratch   tiled   dense  option            not the best" in text
     assert "copies:busy          3" in text
 
