@@ -74,6 +74,10 @@ class Problem(Frozen):
         Parameters
         ----------
         overrides : "path=value" each, applied before validation ("ranks.*.quota=10GiB").
+
+        Raises
+        ------
+        InvalidProblem : the file cannot be read, or every mistake that is in it.
         """
         return cls.model_validate(apply_overrides(load_data(source), overrides))
 
@@ -116,6 +120,19 @@ class Problem(Frozen):
             for index, request in enumerate(batch.requests)
             if request.fit == what
         }
+
+
+def as_problem(value: object) -> Problem:
+    """The problem that a call was given.
+
+    Raises
+    ------
+    InvalidProblem : it was given something else.
+    """
+    if isinstance(value, Problem):
+        return value
+    expected = "a Problem (Problem.load reads a file)"
+    raise InvalidProblem.at("problem", expected, type(value).__name__)
 
 
 def request_name(batch: Batch, index: int) -> str:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, get_args
 
 from kvplan.models import InvalidProblem, Plan, Problem
+from kvplan.models.problem import as_problem
 from kvplan.solver.assemble import Engine
 from kvplan.solver.known import compiled, shape_of
 from kvplan.solver.shape import quotas_of
@@ -47,11 +48,8 @@ def plan(
     EngineError : kvplan failed; never a wrong plan.
     """
     check_arguments(engine, deadline)
-    if not isinstance(problem, Problem):
-        expected = "a Problem (Problem.load reads a file)"
-        raise InvalidProblem.at("problem", expected, type(problem).__name__)
     on = device_of(device, kernel, engine)
-    shape = shape_of(problem)
+    shape = shape_of(as_problem(problem))
     if shape.problem is not problem:
         return shape.plan(quotas_of(problem), lambda: problem, engine, deadline, on)
     return plan_formulation(
@@ -82,10 +80,11 @@ def solve_confirmed(
     Raises
     ------
     Disagreement : two proven plans differ; the message prints both.
+    Infeasible, InvalidProblem, EngineError : as `plan` does.
     """
     check_arguments(engine, deadline)
     on = device_of(device, "arrays", engine)
-    formulation, nested = compiled(problem)
+    formulation, nested = compiled(as_problem(problem))
     answer = plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
     return held_against_search(answer, formulation, nested)
 

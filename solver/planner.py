@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.faults import faults_of
 from kvplan.models.goals import Fill
+from kvplan.models.problem import as_problem
 from kvplan.models.ranks import Rank
 from kvplan.models.variables import fill_faults
 from kvplan.solver.assemble import Engine
@@ -40,7 +41,7 @@ class Planner:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._own = Shape(problem)
+        self._own = Shape(as_problem(problem))
         self._shapes: dict[tuple[Ranks, tuple[int, ...]], Shape] = {}
         self._by_shares: OrderedDict[tuple[tuple[str, Fraction], ...], Planner] = OrderedDict()
 

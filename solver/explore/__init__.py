@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kvplan.models import Problem
+from kvplan.models import InvalidProblem, Problem
+from kvplan.models.problem import as_problem
 from kvplan.solver.explore.axes import Values
 from kvplan.solver.explore.grid import build_grid
 
@@ -54,7 +55,9 @@ def explore(
     InvalidProblem : a path or a range that makes no sense, a value that the field refuses, too
         many rows. The corners of the grid are tried before anything is solved.
     """
-    grid = build_grid(problem, vary)
+    if not isinstance(vary, Mapping):
+        raise InvalidProblem.at("vary", "a mapping of paths to values", type(vary).__name__)
+    grid = build_grid(as_problem(problem), vary)
 
     from kvplan.solver.explore.sweep import solve_grid
     from kvplan.solver.explore.table import table_of

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from kvplan.models.problem import Problem
+from kvplan.models.problem import Problem, as_problem
 from kvplan.solver.oracle.demand import named
 from kvplan.solver.oracle.fill import fill_shares, keep_slots, settle
 from kvplan.solver.oracle.linear import fill_goals, goals_before_fill
@@ -59,7 +59,7 @@ def best(problem: Problem, *, limit: int = 3_000_000) -> Best | None:
     ValueError : the instance is larger than `limit`, even after pruning.
     InvalidProblem : copies of a batch that needs no block.
     """
-    space = Space(problem, limit)
+    space = Space(as_problem(problem), limit)
     if not space.members:
         return None  # some count has no value: not even the least of them could be held
     goals, fill, rules = goals_before_fill(problem), fill_goals(problem), rules_of(problem)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from kvplan.models.faults import faults_of
+from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 from kvplan.solver.oracle import figures, rules
@@ -25,16 +30,29 @@ class Violation(NamedTuple):
 def check(problem: Problem, plan: Plan) -> list[Violation]:
     """Replay a plan, at any size.
 
-    Names are compared first: without them nothing can be replayed. Then requests, chunk, options
-    and slots are held against what the problem allows; what these decide is replayed where they are
-    sound: blocks by simulation of every request, bytes by laying out every allocation.
+    Types are looked at first, then names: without them nothing can be replayed. Then requests,
+    chunk, options and slots are held against what the problem allows; what these decide is replayed
+    where they are sound: blocks by simulation of every request, bytes by laying out every
+    allocation.
 
     Returns
     -------
     Every violation found; empty for a plan that keeps all rules and whose figures are right. A
     malformed plan is reported, nothing is raised.
     """
-    return [Violation(*found) for found in _violations(problem, plan)]
+    found = [*_malformed(plan)] or _violations(problem, plan)
+    return [Violation(*violation) for violation in found]
+
+
+def _malformed(plan: Plan) -> Iterator[rules.Found]:
+    """Fields that hold what none of their type is: copies and `model_construct` allow it."""
+    try:
+        Plan.model_validate(plan.model_dump(mode="json", warnings=False))
+    except ValidationError as error:
+        for fault in faults_of(error, Plan):
+            yield "type", fault.path, f"expected {fault.expected}, got {fault.got}"
+    except (TypeError, ValueError, AttributeError, PydanticSerializationError) as error:
+        yield "type", "plan", f"expected a Plan, got {shown(error)}"
 
 
 def _violations(problem: Problem, plan: Plan) -> Iterator[rules.Found]:

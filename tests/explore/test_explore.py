@@ -191,3 +191,10 @@ def test_a_shortfall_beyond_64_bits_is_refused_with_its_row() -> None:
         explore(Problem.model_validate(data), vary)
     assert f"got {2**82} (with" in str(caught.value)
     assert f"capacity={2**62}, ranks.r0.quota=0)" in str(caught.value)
+
+
+def test_arguments_of_another_type_are_refused_in_one_line() -> None:
+    with pytest.raises(InvalidProblem, match=r"^problem: expected a Problem .*, got str$"):
+        explore("two.yaml", {"tokens_per_block": "1,2"})  # type: ignore[arg-type]
+    with pytest.raises(InvalidProblem, match=r"^vary: expected a mapping .*, got list$"):
+        explore(PROBLEM, ["ranks.*.quota"])  # type: ignore[arg-type]

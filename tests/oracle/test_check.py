@@ -213,6 +213,18 @@ def test_a_malformed_plan_raises_nothing(
     assert bool(found) == (path != "proof.bound")
 
 
+@pytest.mark.parametrize("value", [None, "x", 1.5, (1,), [], {}, object()])
+def test_fields_of_another_type_are_reported(problem: Problem, plan: Plan, value: Any) -> None:
+    for field in ("blocks", "requests", "ranks", "proof", "floors"):
+        fits = value in ([], {}) and field != "proof"
+        found = check(problem, plan.model_copy(update={field: value}))
+        assert found, (field, value)
+        assert fits or found[0].rule == "type", (field, value)
+    nested = plan.requests[0].model_copy(update={"capacity": "many"})
+    [violation] = check(problem, plan.model_copy(update={"requests": (nested,)}))
+    assert str(violation).startswith("type: requests[0].capacity: expected ")
+
+
 def test_every_best_plan_passes() -> None:
     passed = 0
     for seed in range(150):

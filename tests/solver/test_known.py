@@ -12,6 +12,7 @@ from kvplan.solver import plan
 from kvplan.solver import shape as shape_module
 from kvplan.solver.formulation import formulate
 from kvplan.solver.known import MOST_KEPT, compiled
+from kvplan.solver.oracle import best
 from support.micro import micro, one
 
 
@@ -75,9 +76,7 @@ def test_a_failed_reading_is_not_kept() -> None:
             plan(problem)
 
 
-def test_what_is_no_problem_is_refused_in_one_line() -> None:
-    with pytest.raises(InvalidProblem, match=r"^problem: expected a Problem .*, got str$"):
-        plan("card.yaml")  # type: ignore[arg-type]
+def test_what_is_no_deadline_is_refused_in_one_line() -> None:
     with pytest.raises(InvalidProblem, match=r"^deadline: expected seconds .*, got 'soon'$"):
         plan(micro(**one(3)), deadline="soon")  # type: ignore[arg-type]
 
@@ -85,3 +84,9 @@ def test_what_is_no_problem_is_refused_in_one_line() -> None:
 def test_tab_completion_shows_what_is_loaded_late() -> None:
     assert {"Planner", "plan"} <= {*dir(solver)}
     assert {"floors", "ranks", "requests", "blocks"} <= {*dir(plan(micro(**one(3))))}
+
+
+@pytest.mark.parametrize("call", [plan, solver.Planner, solver.solve_confirmed, best])
+def test_every_call_says_that_it_wants_a_problem(call: Any) -> None:
+    with pytest.raises(InvalidProblem, match=r"^problem: expected a Problem .*, got str$"):
+        call("card.yaml")
