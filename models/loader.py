@@ -76,7 +76,8 @@ def parse_text(text: str | bytes | bytearray, *, name: str = "") -> Any:
     try:
         return _parse(text)
     except Misfit as error:
-        raise InvalidProblem.at(path_of(error.at) or name, error.expected, error.got) from None
+        place = ": ".join(filter(None, (name, path_of(error.at))))
+        raise InvalidProblem.at(place, error.expected, error.got) from None
 
 
 def _parse(text: str) -> Any:

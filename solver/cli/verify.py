@@ -55,6 +55,9 @@ def load_plan(source: str) -> Plan:
     name = "standard input" if source == "-" else source
     if data.get("status") == "infeasible":
         raise InvalidProblem.at(name, "a plan", "a refusal: nothing fitted")
+    if not {"blocks", "proof"} & data.keys():
+        got = "a problem" if {"pools", "caches"} & data.keys() else "another mapping"
+        raise InvalidProblem.at(name, "a plan, as solve --json prints it", got)
     try:
         return Plan.model_validate(data)
     except ValidationError as error:

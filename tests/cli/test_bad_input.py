@@ -58,7 +58,7 @@ BAD = {
     "a word": ("hello", "{file}: expected a mapping, got"),
     "no YAML": ("ranks: [", "{file}: expected JSON or YAML, got"),
     "a tag": ("ranks: !!python/object:os.system []", "{file}: expected plain values, got"),
-    "a key twice": (RANKS + RANKS, "ranks: expected each key once, got"),
+    "a key twice": (RANKS + RANKS, "{file}: ranks: expected each key once, got"),
     "anchor bomb": (BOMB + "ranks: *i\n", "{file}: expected at most"),
     "anchor cycle": ("ranks: &a [*a]\n", "{file}: expected anchors that end, got"),
     "deep nesting": ("[" * 100_000, "{file}: expected JSON or YAML, got"),

@@ -129,6 +129,17 @@ def test_a_refusal_is_no_plan(problem: Path, capsys: Capture) -> None:
     assert done.err == f"{path}: expected a plan, got a refusal: nothing fitted\n"
 
 
+def test_a_problem_is_no_plan(problem: Path, capsys: Capture) -> None:
+    done = run_kvplan(capsys, "verify", problem, problem)
+    expected = "expected a plan, as solve --json prints it, got a problem"
+    assert (done.code, done.err) == (2, f"{problem}: {expected}\n")
+    path = problem.parent / "plan.json"
+    path.write_text("{}")
+    done = run_kvplan(capsys, "verify", problem, path)
+    expected = "expected a plan, as solve --json prints it, got another mapping"
+    assert (done.code, done.err) == (2, f"{path}: {expected}\n")
+
+
 def test_a_plan_that_is_not_there(problem: Path, capsys: Capture) -> None:
     done = run_kvplan(capsys, "verify", problem, "nowhere.json")
     assert done == (
