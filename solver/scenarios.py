@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -12,46 +11,126 @@ from kvplan.kernels.batch import Given, Scenarios
 from kvplan.kernels.batch.columns import integers
 from kvplan.kernels.terms import FixedRequests, Terms
 from kvplan.models import InvalidProblem, Problem
+from kvplan.models.messages import Misfit, shown
+from kvplan.models.problem import request_name
+from kvplan.models.ranks import Rank
+from kvplan.models.units import parse_ratio
 from kvplan.solver.formulation import Formulation
 
 Array = Any
 
 
 def columns_of(problem: Problem, vary: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Checked columns by name; int64, utilizations as fractions."""
+    """Columns by name; int64, utilizations as fractions.
+
+    Raises
+    ------
+    InvalidProblem : an unknown name, columns of several lengths, values that are no figures.
+    """
     known = {"quota", "prefill", "resume_utilization"}
     known |= {f"quota:{rank.name}" for rank in problem.ranks}
     for name in _requests(problem):
         known |= {f"capacity:{name}", f"count:{name}"}
-    lengths = {len(column) for column in vary.values()}
-    if len(lengths) > 1:
-        raise InvalidProblem.at("vary", "columns of one length", f"lengths {sorted(lengths)}")
     found: dict[str, Any] = {}
     for name, column in vary.items():
         if name not in known or (name == "prefill" and problem.prefill is None):
-            raise InvalidProblem.at(f"vary.{name}", f"one of {', '.join(sorted(known))}", name)
-        if name == "resume_utilization":
-            found[name] = [Fraction(str(value)) for value in column]
-        else:
-            found[name] = _integers(name, column)
+            expected = f"one of {', '.join(sorted(known))}"
+            raise InvalidProblem.at(f"vary.{name}", expected, shown(name))
+        is_sized = hasattr(column, "__len__") and not isinstance(column, str | Mapping | Set)
+        if not is_sized or getattr(column, "ndim", 1) != 1:
+            raise InvalidProblem.at(f"vary.{name}", "one figure a scenario", shown(column))
+        read = _shares if name == "resume_utilization" else _integers
+        found[name] = read(name, column)
+    lengths = {len(column) for column in found.values()}
+    if len(lengths) > 1:
+        raise InvalidProblem.at("vary", "columns of one length", f"lengths {sorted(lengths)}")
     return found
 
 
 def _integers(name: str, column: Sequence[Any]) -> Array:
     try:
-        return np.asarray(integers(name, column), dtype=np.int64)
+        if not hasattr(column, "dtype") and any(isinstance(value, bool) for value in column):
+            raise ValueError("booleans among them")
+        found = np.asarray(integers(name, column), dtype=np.int64)
     except ValueError as error:
         expected = "whole numbers of at most 64 bits"
         raise InvalidProblem.at(f"vary.{name}", expected, str(error)) from None
+    if found.ndim != 1:
+        raise InvalidProblem.at(f"vary.{name}", "one figure a scenario", f"{found.ndim} axes")
+    return found
+
+
+def _shares(name: str, column: Sequence[Any]) -> list[Any]:
+    found: dict[str, Any] = {}
+    try:
+        for value in column:
+            if isinstance(value, bool) or str(value) not in found:
+                found[str(value)] = parse_ratio(value if isinstance(value, bool) else str(value))
+    except Misfit as error:
+        raise InvalidProblem.at(f"vary.{name}", error.expected, error.got) from None
+    return [found[str(value)] for value in column]
 
 
 def _requests(problem: Problem) -> dict[str, tuple[int, int]]:
-    """(batch, request) by name."""
-    return {
-        request.name or f"{batch.name}.{r}": (b, r)
-        for b, batch in enumerate(problem.batches)
-        for r, request in enumerate(batch.requests)
-    }
+    """(batch, request) by name; a name that several requests have names none."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for b, batch in enumerate(problem.batches):
+        for r in range(len(batch.requests)):
+            places.setdefault(request_name(batch, r), []).append((b, r))
+    return {name: found[0] for name, found in places.items() if len(found) == 1}
+
+
+def check_ends(problem: Problem, columns: Mapping[str, Any]) -> None:
+    """Try the least and the largest figure of every column, each in a problem written out.
+
+    What a problem demands of such a field bounds it from one side.
+
+    Raises
+    ------
+    InvalidProblem : as `plan` has it.
+    """
+    for name, column in columns.items():
+        what, _, target = name.partition(":")
+        if not len(column) or what == "resume_utilization":
+            continue
+        for figure in {int(np.min(column)), int(np.max(column))}:
+            if what == "quota" and figure < 0:
+                raise InvalidProblem.at(f"vary.{name}", "bytes of at least 0", str(figure))
+            if what == "prefill":
+                with_requested(problem, figure)
+            elif what != "quota":
+                _with_figure(problem, what, _requests(problem)[target], figure)
+
+
+def _with_figure(problem: Problem, what: str, place: tuple[int, int], figure: int) -> Problem:
+    """The problem with another capacity, the tokens in flight unchanged, or count."""
+    batch, at = place
+    request = problem.batches[batch].requests[at]
+    data = problem.model_dump(mode="json", exclude_unset=True)
+    written = data["batches"][batch]["requests"][at]
+    written[what] = figure
+    if what == "capacity" and request.history is not None:
+        least = request.flight_tokens if request.fit == "count" else 0
+        if figure < least:
+            path = f"vary.{what}:{request_name(problem.batches[batch], at)}"
+            raise InvalidProblem.at(path, f"at least {least}, which are in flight", str(figure))
+        written["history"] = max(0, figure - request.flight_tokens)
+    return Problem.model_validate(data)
+
+
+def declared(problem: Problem, names: Iterable[str]) -> Problem:
+    """The problem with declared quotas where they vary: readings and headroom count no more."""
+    varied = {name.partition(":")[2] for name in names if name.partition(":")[0] == "quota"}
+    measured = [rank.memory is not None for rank in problem.ranks]
+    if not varied or not any(measured):
+        return problem
+    ranks = [
+        Rank(name=rank.name, stage=rank.stage, quota=0)
+        if is_measured and ("" in varied or rank.name in varied)
+        else rank
+        for rank, is_measured in zip(problem.ranks, measured, strict=True)
+    ]
+    return problem.model_copy(update={"ranks": tuple(ranks)})
 
 
 def quotas_of(problem: Problem, columns: Mapping[str, Any], number: int) -> Array | None:

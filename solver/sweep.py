@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,10 +19,18 @@ from kvplan.kernels.nested import Nested
 from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Point
 from kvplan.models import InvalidProblem, Problem
+from kvplan.models.messages import shown
 from kvplan.solver.budget import GIB, auto_granule
-from kvplan.solver.device import Device, fits_on
+from kvplan.solver.device import Device, Kernel, check_device, fits_on
 from kvplan.solver.formulation import Formulation, Held, formulate
-from kvplan.solver.scenarios import columns_of, quotas_of, scenarios_of, with_requested
+from kvplan.solver.scenarios import (
+    check_ends,
+    columns_of,
+    declared,
+    quotas_of,
+    scenarios_of,
+    with_requested,
+)
 from kvplan.solver.search import obeys, search
 
 Array = Any
@@ -60,7 +68,8 @@ def fit(
     Parameters
     ----------
     problem : what all scenarios have in common.
-    vary : equally long columns by name: "quota" (every rank) or "quota:<rank>" in bytes,
+    vary : equally long columns by name: "quota" (every rank) or "quota:<rank>" in bytes (declared,
+        a rank's `memory` counts no more),
         "capacity:<request>" (tokens asked; the tokens in flight stay), "count:<request>",
         "prefill" (the requested chunk), "resume_utilization".
     device : None: NumPy on the host; "cpu", "cuda", ...: torch tensors there.
@@ -68,9 +77,13 @@ def fit(
 
     Raises
     ------
-    InvalidProblem : an unknown name, columns of several lengths, a figure out of its bounds.
+    InvalidProblem : an unknown name or one that several requests have, columns of several lengths,
+        a figure out of its bounds, no such device or kernel.
     """
+    _check_where(device, kernel)
     columns = columns_of(problem, vary)
+    problem = declared(problem, columns)
+    check_ends(problem, columns)
     number = len(next(iter(columns.values()))) if columns else 0
     notes: dict[str, None] = {}
     parts = []
@@ -79,6 +92,13 @@ def fit(
         if progress is not None:
             progress(sum(len(rows) for rows, _ in parts), number)
     return _merged(parts, number, tuple(notes))
+
+
+def _check_where(device: Any, kernel: str) -> None:
+    if kernel not in get_args(Kernel):
+        raise InvalidProblem.at("kernel", "arrays or triton", shown(kernel))
+    if device is not None:
+        check_device(device)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvplan.kernels.batch.limits import Ranges
-from kvplan.kernels.batch.needs import refuse_capacities
+from kvplan.kernels.batch.needs import refuse_capacities, refuse_counts
 from kvplan.kernels.batch.scenarios import Given, RefusedError, Scenarios
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def checked(batch: Batch, scenarios: Scenarios) -> Scenarios:
             _within(f"capacity of {fitted.name}", column, fitted.least, None)
     for index, column in counts.items():
         fitted = terms.fitted[index]
+        if not fitted.is_count:
+            refuse_counts(terms, index, _least(column))
         _within(f"count of {fitted.name}", column, fitted.least if fitted.is_count else 1, None)
     chunks = None
     if scenarios.chunks is not None:

@@ -32,6 +32,8 @@ DEVICE_ELEMENTS = 1 << 20
 """On a device: with some sixty arrays alive, 0.5 GiB."""
 MOST_POINTS = 1 << 18
 """Candidate points of one scenario: sixty such arrays are 0.13 GiB."""
+MOST_HOST_POINTS = HOST_ELEMENTS
+"""On the host one scenario of more takes longer than the scalar search, which looks at few."""
 
 Progress = Callable[[int, int], None]
 """Called with the scenarios done and their number."""
@@ -79,7 +81,7 @@ class Batch:
             for candidates in self.candidates.values()
         ]
         points = len(self.layout.worlds) * prod(each)
-        if points > MOST_POINTS:
+        if points > (MOST_HOST_POINTS if self.arrays.on_host else MOST_POINTS):
             raise RefusedError(f"the batched search does not take {points} candidate points")
         return points
 

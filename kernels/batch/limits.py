@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kvplan.kernels.batch.candidates import live_period
 from kvplan.kernels.batch.layout import Layout, RowLayout
 from kvplan.kernels.batch.scenarios import RefusedError
 from kvplan.kernels.demand import Demand
@@ -32,6 +33,7 @@ class Limits:
     def __init__(self, layout: Layout, demand: Demand, ranges: Ranges) -> None:
         self.layout, self.demand, self.ranges = layout, demand, ranges
         self.terms: Terms = layout.terms
+        self._period = live_period(self.terms)
         self.blocks = [self._most_blocks(pool) for pool in range(len(self.terms.pools))]
 
     def check(self) -> None:
@@ -128,6 +130,9 @@ class Limits:
         """No less than a request's blocks of one cache and any figure on the way to them."""
         flight = max(self.demand.flight(rule, at) for at in self._flights(rule))
         tokens = capacity + batch.prefix_tokens + rule.reach + flight + rule.rewind
+        # Tokens are rounded up to blocks, and looked at a few periods beyond a capacity.
+        beyond = (rule.sink_blocks + 1) * rule.block_tokens + 4 * self._period
+        self._refuse(tokens + beyond, "tokens of a request")
         num, den = rule.scratch or (1, 1)
         blocks = tokens // rule.block_tokens + rule.sink_blocks + rule.extra_blocks + 4
         return rule.groups * (blocks + rule.state_blocks) * max(1, num, den)

@@ -222,3 +222,14 @@ def refuse_capacities(terms: Terms, index: int, least: int) -> None:
     """
     if least < 1 or not terms.fitted[index].capacity:
         raise RefusedError(f"{terms.fitted[index].name}: capacities vary between 0 and more")
+
+
+def refuse_counts(terms: Terms, index: int, least: int) -> None:
+    """A capacity-fitted request either bears attention in every scenario or in none.
+
+    Raises
+    ------
+    RefusedError : its count varies and is 0 somewhere.
+    """
+    if least == 0 or not terms.fitted[index].requests:
+        raise RefusedError(f"{terms.fitted[index].name}: counts vary between 0 and more")

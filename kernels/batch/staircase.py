@@ -70,8 +70,8 @@ def build(batch: Batch, scenarios: Scenarios, rooms: list[Array]) -> Staircase |
         return None
     if variable.kind not in ("capacity", "count"):
         return None
-    values = _values(batch, rooms)
-    if values is None or len(values) > 8 * scenarios.number:
+    values = _values(batch, rooms, min(MOST_STEPS, 8 * scenarios.number))
+    if values is None:
         return None
     taken = _bytes(batch, values)
     rising = [bool((row[1:] >= row[:-1]).all()) for row in taken]
@@ -86,17 +86,17 @@ def build(batch: Batch, scenarios: Scenarios, rooms: list[Array]) -> Staircase |
     return Staircase(variable, batch.arrays.ints(values), tuple(stairs))
 
 
-def _values(batch: Batch, rooms: list[Array]) -> Any:
-    """Candidates of the one fitted variable, rising [candidate]; None where too many."""
+def _values(batch: Batch, rooms: list[Array], limit: int) -> Any:
+    """Candidates of the one fitted variable, rising [candidate]; None where there are more."""
     fitted = batch.terms.fitted[0]
     low, high = fitted.least, fitted.most
     if fitted.is_count:
         if high is None:
             high = low + batch.most_requests(rooms)
-        return np.arange(low, high + 1) if high - low < MOST_STEPS else None
+        return np.arange(low, high + 1) if high - low < limit else None
     assert high is not None
     candidates = batch.candidates[0]
-    if len(candidates.residues) * (high - low) // candidates.period >= MOST_STEPS:
+    if len(candidates.residues) * ((high - low) // candidates.period) >= limit:
         return None
     found = [np.array([high])]
     for residue in candidates.residues:

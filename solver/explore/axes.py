@@ -115,7 +115,7 @@ def _text(text: str) -> Sequence[Figure]:
 
 
 def _listed(values: Iterable[object]) -> Sequence[Figure]:
-    if not isinstance(values, Iterable):
+    if not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         raise Misfit(f"{_FORM}, or an iterable of numbers", shown(values))
     if isinstance(values, Sized):
         _bounded(len(values))

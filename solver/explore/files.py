@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from kvplan.models import InvalidProblem
-from kvplan.models.messages import shown
+from kvplan.models.messages import one_line, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -24,22 +26,46 @@ def check_target(path: Path) -> None:
     ------
     InvalidProblem : an unknown ending, no such folder, no right to write, or pyarrow is missing.
     """
-    suffix, name, folder = path.suffix.lower(), shown(str(path)), path.resolve().parent
+    suffix, name = path.suffix.lower(), shown(str(path))
     if suffix not in _SUFFIXES:
         raise InvalidProblem.at("--out", f"a file ending in {' or '.join(_SUFFIXES)}", name)
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         expected = "pyarrow for a .parquet file (pip install 'kvplan[parquet]'), or a .csv file"
         raise InvalidProblem.at("--out", expected, name)
-    if path.is_dir() or not folder.is_dir():
+    try:
+        target = path.resolve()
+        is_file = target.parent.is_dir() and not target.is_dir()
+        if is_file and os.access(target.parent, os.W_OK):
+            _try_out(target)
+    except (OSError, RuntimeError) as error:  # links in a circle are the latter before Python 3.13
+        why = one_line(str(getattr(error, "strerror", None) or "links in a circle"))
+        raise InvalidProblem.at("--out", "a file that can be written", f"{name} ({why})") from None
+    if not is_file:
         raise InvalidProblem.at("--out", "a file in a folder that exists", name)
-    if not os.access(folder, os.W_OK):
+    if not os.access(target.parent, os.W_OK):
         raise InvalidProblem.at("--out", "a folder that can be written to", name)
+
+
+def _try_out(target: Path) -> None:
+    part = _part_of(target)
+    try:
+        part.touch()
+        with suppress(FileNotFoundError):
+            target.lstat()  # says if the name is too long
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _part_of(target: Path) -> Path:
+    """A name beside the target, of its own and short whatever the target's."""
+    number = crc32(os.fsencode(target.name))
+    return target.with_name(f".{number:08x}.{os.getpid()}.part")
 
 
 def write_table(table: pandas.DataFrame, path: Path) -> None:
     """Write a table beside its target and move it there once it is complete."""
     target = path.resolve()  # the file that a link leads to is replaced, not the link
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = _part_of(target)
     try:
         if path.suffix.lower() == ".parquet":
             table.to_parquet(part, index=False)

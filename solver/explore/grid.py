@@ -85,15 +85,21 @@ def build_grid(problem: Problem, vary: Mapping[str, Values]) -> Grid:
 
 
 def _check_numeric(grid: Grid, corner: Problem) -> None:
-    """Refuse a field that took bytes as text: a name, not a figure."""
-    kept = corner.model_dump(mode="json", exclude_unset=True)
-    for axis, places in zip(grid.axes, grid.places, strict=True):
+    """Refuse a field that took a figure as text: a name."""
+    for places in grid.places:
         for place in places:
-            value: Any = kept
-            for key in place.location:
-                value = value[key]
-            if axis.figures[0].has_unit and isinstance(value, str) and value.endswith("B"):
+            if isinstance(_value_at(corner, place.location), str):
                 raise InvalidProblem.at(path_of(place.location), "a numeric field", "a text")
+
+
+def _value_at(value: Any, location: tuple[int | str, ...]) -> Any:
+    """What a place of a problem's data was read as; fractions are text in its dump."""
+    for key in location:
+        if isinstance(value, Mapping):
+            value = value[str(key)]
+        else:
+            value = value[key] if isinstance(key, int) else getattr(value, key)
+    return value
 
 
 def _corners(grid: Grid) -> set[int]:

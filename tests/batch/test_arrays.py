@@ -16,6 +16,7 @@ from kvplan.kernels.batch.scalar import one_by_one
 from kvplan.kernels.batch.search import Search
 from kvplan.kernels.terms import Terms
 from kvplan.models import InvalidProblem, Problem
+from kvplan.solver.sweep import fit as by_name
 from support.cases import CASES, load
 from support.instances import small_problem
 from support.micro import micro, one
@@ -207,7 +208,8 @@ def test_figures_that_may_overflow_are_refused() -> None:
             r"quotas: expected shape \(2, 1\), got \(3, 1\)",
         ),
         (Scenarios(1, capacities={0: np.array([0])}), "capacity of q: expected at least 1, got 0"),
-        (Scenarios(1, counts={0: np.array([0])}), "count of q: expected at least 1, got 0"),
+        (Scenarios(1, counts={0: np.array([0])}), "q: counts vary between 0 and more"),
+        (Scenarios(1, counts={0: np.array([-1])}), "count of q: expected at least 1, got -1"),
         (Scenarios(1, chunks=np.array([1])), "chunk index: expected at most 0, got 1"),
         (
             Scenarios(1, use=(np.array([[3]]), np.array([[2]]))),
@@ -218,3 +220,15 @@ def test_figures_that_may_overflow_are_refused() -> None:
 def test_columns_out_of_bounds(scenarios: Scenarios, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit(terms_of(micro(**one(20, fit="capacity"))), scenarios)
+
+
+def test_more_points_than_the_scalar_search_looks_at_are_left_to_it() -> None:
+    scratch = {"fraction": "1/4", "max_rewind": 3}
+    caches = [*windows(1584, 1, scratch=scratch), *windows(1600, 60, scratch=scratch)]
+    problem = micro(caches=caches, **one(4000, fit="capacity"))
+    with pytest.raises(RefusedError, match="candidate points"):
+        Batch(terms_of(problem))
+    sweep = by_name(problem, {"quota": [0, 40, 400]})
+    assert "candidate points" in sweep.notes[0]
+    expected = one_by_one(terms_of(problem), Scenarios(3, np.array([[0], [40], [400]])))
+    assert sweep.capacities.tolist() == expected.capacities.tolist()

@@ -111,6 +111,16 @@ def test_a_count_by_staircase(count: int | None) -> None:
     assert_equal(batch.solve(scenarios, rooms, None), one_by_one(terms, scenarios))
 
 
+def test_few_scenarios_list_no_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(_: Any) -> Any:
+        raise AssertionError("a million candidates for one scenario")
+
+    terms = terms_of(micro(**one(500_000, fit="capacity")))
+    batch, scenarios = Batch(terms), Scenarios(1)
+    monkeypatch.setattr(np, "unique", listed)
+    assert build(batch, scenarios, rooms_of(batch, scenarios)) is None
+
+
 def test_equal_units_are_solved_once() -> None:
     """Blocks of 10 bytes: ten quotas share a plan."""
     terms = terms_of(micro(**one(20, fit="capacity")))

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvplan.models import InvalidProblem
+from kvplan.models import InvalidProblem, Problem
 from kvplan.models.units import parse_bytes
+from kvplan.solver.explore import explore
 from kvplan.solver.explore.axes import parse_axis
+from support.explored import RICH
 
 GIB = 2**30
 
@@ -117,3 +119,15 @@ def test_bad_values_are_one_clear_line(values: Any, line: str) -> None:
     (fault,) = caught.value.faults
     assert str(fault).startswith(line)
     assert len(str(fault)) < 250
+
+
+def test_a_name_is_no_figure_however_it_reads() -> None:
+    problem = Problem.model_validate(RICH)
+    for path in ("ranks.0.name", "choices.0.options.0.name"):
+        with pytest.raises(InvalidProblem, match="expected a numeric field, got a text"):
+            explore(problem, {path: "1/3,2/3"})
+
+
+def test_an_array_without_axes_is_no_iterable() -> None:
+    with pytest.raises(InvalidProblem, match="or an iterable of numbers"):
+        parse_axis("x", np.array(5))

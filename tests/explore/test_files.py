@@ -117,3 +117,19 @@ def test_parquet_without_pyarrow_is_refused_in_one_line(
     assert line.startswith("--out: expected pyarrow for a .parquet file (pip install 'kvplan[")
     assert "\n" not in line
     check_target(tmp_path / "x.csv")
+
+
+def test_what_cannot_be_written_is_told_before_anything_is_solved(tmp_path: Path) -> None:
+    circle = tmp_path / "circle.csv"
+    circle.symlink_to(circle)
+    for path in (circle, tmp_path / f"{'x' * 300}.csv"):
+        with pytest.raises(InvalidProblem, match="--out: expected a file that can be written"):
+            check_target(path)
+    assert list(tmp_path.iterdir()) == [circle]
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path, table: pd.DataFrame) -> None:
+    path = tmp_path / f"{'x' * 250}.csv"
+    check_target(path)
+    write_table(table, path)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
