@@ -225,6 +225,7 @@ def test_columns_out_of_bounds(scenarios: Scenarios, message: str) -> None:
 def test_more_points_than_the_scalar_search_looks_at_are_left_to_it() -> None:
     scratch = {"fraction": "1/4", "max_rewind": 3}
     caches = [*windows(1584, 1, scratch=scratch), *windows(1600, 60, scratch=scratch)]
+    caches.append({"name": "full", "pool": "p", "kind": "full", "tokens_per_block": 31})
     problem = micro(caches=caches, **one(4000, fit="capacity"))
     with pytest.raises(RefusedError, match="candidate points"):
         Batch(terms_of(problem))
