@@ -104,6 +104,11 @@ class Problem(Frozen):
         """Pipeline stages that have a rank."""
         return tuple(sorted({rank.stage for rank in self.ranks}))
 
+    @property
+    def has_auto_granules(self) -> bool:
+        """Whether some allocation's granule follows the quota of its rank."""
+        return any(buffer.granule == "auto" for pool in self.pools for buffer in pool.layout)
+
     def pool_of(self, cache: Cache) -> str:
         """Name of the pool a cache draws on."""
         return self.pools[0].name if cache.pool is None else cache.pool

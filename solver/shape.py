@@ -108,9 +108,7 @@ class Shape:
     @cached_property
     def has_auto(self) -> bool:
         """Whether some granule follows the quotas."""
-        return any(
-            buffer.granule == "auto" for pool in self.problem.pools for buffer in pool.layout
-        )
+        return self.problem.has_auto_granules
 
     # --- other quotas --------------------------------------------------------------------------
 

@@ -160,7 +160,7 @@ def _batched(
 def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list[Group]:
     """Scenarios by the "auto" granules of all ranks and a requested chunk that is no candidate."""
     quotas = quotas_of(problem, columns, number)
-    is_auto = any(buffer.granule == "auto" for pool in problem.pools for buffer in pool.layout)
+    is_auto = problem.has_auto_granules
     keys: list[Array] = []
     if quotas is not None and is_auto:
         steps = np.asarray(_STEPS)

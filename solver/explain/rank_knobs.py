@@ -66,7 +66,7 @@ def _quotas(problem: Problem) -> frozenset[Item]:
 def _steps(case: Case, index: int) -> tuple[int, ...]:
     """Where the "auto" granule of a rank changes; nowhere if it is held or not used."""
     held = case.held is not None and case.problem.ranks[index].name in case.held.granules
-    automatic = any(b.granule == "auto" for pool in case.problem.pools for b in pool.layout)
+    automatic = case.problem.has_auto_granules
     return AUTO_STEPS if automatic and not held else ()
 
 

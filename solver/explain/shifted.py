@@ -24,7 +24,7 @@ class Shifted:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.terms = formulate(problem).terms
-        self.automatic = any(b.granule == "auto" for pool in problem.pools for b in pool.layout)
+        self.automatic = problem.has_auto_granules
         self._rows: dict[tuple[int, ...], Terms] = {}
         self._known: dict[tuple[frozenset[int], int], Values | None] = {}
 
