@@ -1,5 +1,5 @@
 """The arithmetic of need and bytes, and the nested search, over integers and arrays.
 
-`terms` is the vocabulary, `need` and `bytes` the rules, `demand` the needs of batches, `nested`
+`instance` is the vocabulary, `need` and `bytes` the rules, `demand` the needs of batches, `nested`
 and `ordered` the search. Nothing here knows the problem's models.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.terms import Buffers, ExpertTerms
+from kvplan.kernels.instance import Buffers, ExpertRule
 
 _PAGES_TRIED = 4  # a page at a time from below: enough where the granules are alike
 
@@ -79,12 +79,12 @@ def slot_bytes(slots: int, sizes: tuple[tuple[int, int], ...]) -> int:
     return total + left * sizes[-1][1]
 
 
-def expert_bytes(slots: int, layers: int, experts: ExpertTerms) -> int:
+def expert_bytes(slots: int, layers: int, experts: ExpertRule) -> int:
     """Bytes of all layers' slots on a rank: one allocation, rounded up to the granule."""
     return paged(layers * slot_bytes(slots, experts.sizes), experts.granule)
 
 
-def least_kept(slots: int, experts: ExpertTerms) -> int:
+def least_kept(slots: int, experts: ExpertRule) -> int:
     """Slots that stay during prefill at least: max(min(E, keep), E - floor(fraction x E))."""
     lent = slots * experts.lend_num // experts.lend_den
     return max(min(slots, experts.keep), slots - lent)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import gcd, lcm
 
+from kvplan.kernels.instance import LIVE, Instance
 from kvplan.kernels.periods import falling_periods, stepping_periods
-from kvplan.kernels.terms import LIVE, Terms
 
 Fits = Callable[[int], bool]
 MANY_CLASSES = 16
@@ -44,12 +44,12 @@ def largest_unbounded(fits: Fits, low: int, high: int | None) -> int:
 class CapacityGrid:
     """Residue classes of one fitted request."""
 
-    def __init__(self, terms: Terms, fitted: int, *, every_token: bool = False) -> None:
-        live = [rule.block_tokens for rule in terms.caches if rule.kind == LIVE]
+    def __init__(self, instance: Instance, fitted: int, *, every_token: bool = False) -> None:
+        live = [rule.block_tokens for rule in instance.caches if rule.kind == LIVE]
         self.period = lcm(*live) if live else 1
-        self._falling = falling_periods(terms, fitted)
+        self._falling = falling_periods(instance, fitted)
         # Under a linear constraint any token may be the last one that is allowed.
-        self._stepping = [(1, 0)] if every_token else stepping_periods(terms, fitted)
+        self._stepping = [(1, 0)] if every_token else stepping_periods(instance, fitted)
         self.lows = lru_cache(maxsize=64)(self._lows)
 
     def _lows(self, low: int, high: int) -> tuple[int, ...]:
@@ -134,9 +134,9 @@ class CapacityGrid:
                     yield residue
 
 
-def low_points(terms: Terms, fitted: int) -> int:
+def low_points(instance: Instance, fitted: int) -> int:
     """How many capacities `CapacityGrid.lows` would list, at most."""
-    request = terms.fitted[fitted]
-    live = [rule.block_tokens for rule in terms.caches if rule.kind == LIVE]
+    request = instance.fitted[fitted]
+    live = [rule.block_tokens for rule in instance.caches if rule.kind == LIVE]
     span = min((request.most or 0) - request.least, lcm(*live) if live else 1)
-    return sum(span // t + 1 for t, _ in falling_periods(terms, fitted))
+    return sum(span // t + 1 for t, _ in falling_periods(instance, fitted))

@@ -7,28 +7,28 @@ from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 from kvplan.kernels.demand import Demand
+from kvplan.kernels.instance import STATE, Instance
 from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Step, rise_of
 from kvplan.kernels.line import Line, Residue, line_of
-from kvplan.kernels.terms import STATE, Terms
 
 if TYPE_CHECKING:
-    from kvplan.kernels.nested import Nested
-    from kvplan.kernels.worlds import World
+    from kvplan.kernels.nested import Search
+    from kvplan.kernels.worlds import Bounds
 
 MOST_CLASSES = 64
 
 
-def is_ladder(terms: Terms, fitted: int) -> bool:
+def is_ladder(instance: Instance, fitted: int) -> bool:
     """Whether a fitted capacity's needs are all of the ladder's form, in few classes."""
-    if terms.batches[terms.fitted[fitted].batch].prefix_tokens:
+    if instance.batches[instance.fitted[fitted].batch].prefix_tokens:
         return False
-    if any(rule.scratch for rule in terms.caches):
+    if any(rule.scratch for rule in instance.caches):
         return False
-    sizes = block_sizes(terms)
+    sizes = block_sizes(instance)
     return bool(sizes) and len(_residues(sizes)) <= MOST_CLASSES
 
 
-def climb(nested: Nested, world: World, index: int, point: tuple[int, ...]) -> int | None:
+def climb(nested: Search, world: Bounds, index: int, point: tuple[int, ...]) -> int | None:
     """Largest capacity below the world's upper bound that fits; None if there is none.
 
     Parameters
@@ -38,7 +38,7 @@ def climb(nested: Nested, world: World, index: int, point: tuple[int, ...]) -> i
     """
     low, high = world.low[index], world.high[index]
     assert high is not None
-    sizes = block_sizes(nested.terms)
+    sizes = block_sizes(nested.instance)
     period = lcm(*sizes)
     best: int | None = None
     for residue in _residues(sizes):
@@ -52,21 +52,23 @@ def climb(nested: Nested, world: World, index: int, point: tuple[int, ...]) -> i
 
 
 def _last_rung(
-    nested: Nested, world: World, index: int, point: tuple[int, ...], period: int
+    nested: Search, world: Bounds, index: int, point: tuple[int, ...], period: int
 ) -> int | None:
     """Last rung of the class that begins at a point and fits."""
-    demand, terms = nested.demand, nested.terms
+    demand, instance = nested.demand, nested.instance
     high, values = world.high[index], nested.values_at(point)
     assert high is not None
     last = (high - 1 - point[index]) // period
-    others = demand.floors_without(terms.fitted[index].batch, world.chunk, *values)
+    others = demand.floors_without(instance.fitted[index].batch, world.chunk, *values)
     least = [*map(max, others, world.blocks)]
-    rooms = [row.room - nested.other_bytes(row, world, world.experts) for row in terms.rows]
+    rooms = [
+        row.limit_bytes - nested.other_bytes(row, world, world.experts) for row in instance.budgets
+    ]
     residue = Residue(index, world.chunk, *values, least, period)
 
     def ladder(rooms: Sequence[int]) -> tuple[Ladder, list[int]]:
         built = ladder_of(demand, residue, last)
-        return built, built.rooms(terms, nested.corner(world, point).usable, rooms)
+        return built, built.rooms(instance, nested.corner(world, point).usable, rooms)
 
     return rung_of(line_of(demand, residue), rooms, last, ladder)
 
@@ -91,8 +93,8 @@ def rung_of(
     return built.climb(left, low, high)
 
 
-def block_sizes(terms: Terms) -> set[int]:
-    return {rule.block_tokens for rule in terms.caches if rule.kind != STATE}
+def block_sizes(instance: Instance) -> set[int]:
+    return {rule.block_tokens for rule in instance.caches if rule.kind != STATE}
 
 
 def _residues(sizes: set[int]) -> list[int]:
@@ -105,12 +107,12 @@ def _residues(sizes: set[int]) -> list[int]:
 
 def ladder_of(demand: Demand, residue: Residue, last: int) -> Ladder:
     """The ladder of one fitted capacity's class, up to its last rung."""
-    terms = demand.terms
+    instance = demand.instance
     index, chunk, capacities, counts, least, period = residue
-    request, first = terms.fitted[index], residue.first
+    request, first = instance.fitted[index], residue.first
     raws = demand.raw(request.batch, chunk, capacities, counts)
     rises: dict[int, list[Rise]] = {}
-    for rule in terms.caches:
+    for rule in instance.caches:
         if rule.kind != STATE:
             flight = demand.flight(rule, chunk)
             rise = rise_of(rule, first, request.flight, flight, period, request.requests)
@@ -118,7 +120,7 @@ def ladder_of(demand: Demand, residue: Residue, last: int) -> Ladder:
             raws[rule.pool] -= rise.times * min(rise.start, rise.cap)
     steps = []
     for pool, found in rises.items():
-        figures = terms.pools[pool]
+        figures = instance.pools[pool]
         steps.append(
             Step(
                 pool,
@@ -132,5 +134,7 @@ def ladder_of(demand: Demand, residue: Residue, last: int) -> Ladder:
                 figures.reserved,
             )
         )
-    rows = [tuple([row.pools[pool] if row.pools else () for pool in rises]) for row in terms.rows]
+    rows = [
+        tuple([row.pools[pool] if row.pools else () for pool in rises]) for row in instance.budgets
+    ]
     return Ladder(tuple(steps), tuple(rows), last)

@@ -16,33 +16,33 @@ from kvplan.kernels.bytes import last_in_pages, pool_bytes
 from kvplan.kernels.climb import block_sizes, ladder_of, rung_of
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.filling import raise_pool
+from kvplan.kernels.instance import Instance
 from kvplan.kernels.ladder import Ladder
 from kvplan.kernels.line import Line, Residue, line_of
-from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point
 
 _MOST_KNOWN = 64  # fills of pages that are kept
 _NEVER = 1 << 200  # bytes that no row has
 
 
-def is_direct(terms: Terms) -> bool:
+def is_direct(instance: Instance) -> bool:
     """Whether the answer is a capacity of one class, or none, and the pools' fill."""
-    if terms.constraints or terms.choices or terms.experts or terms.fill_shares:
+    if instance.constraints or instance.choices or instance.experts or instance.fill_shares:
         return False
-    fitted = terms.fitted
-    if len(terms.chunks) > 1 or len(fitted) > 1 or terms.fill_from != len(fitted):
+    fitted = instance.fitted
+    if len(instance.chunks) > 1 or len(fitted) > 1 or instance.fill_from != len(fitted):
         return False
-    if terms.fill_batch is not None:
+    if instance.fill_batch is not None:
         return False
     if not fitted:
         return True
-    if fitted[0].is_count or terms.batches[fitted[0].batch].prefix_tokens:
+    if fitted[0].is_count or instance.batches[fitted[0].batch].prefix_tokens:
         return False
-    if terms.goals[0].single != ("capacity", 0) or terms.goals[0].terms[0].weight != 1:
+    if instance.goals[0].single != ("capacity", 0) or instance.goals[0].members[0].weight != 1:
         return False
-    if any(rule.scratch for rule in terms.caches):
+    if any(rule.scratch for rule in instance.caches):
         return False
-    return len(block_sizes(terms)) == 1
+    return len(block_sizes(instance)) == 1
 
 
 class Demanded(NamedTuple):
@@ -56,14 +56,14 @@ class Demanded(NamedTuple):
 class Direct:
     """The answer to a problem that `is_direct`, for any rooms."""
 
-    def __init__(self, terms: Terms, demand: Demand) -> None:
-        self.terms = terms
+    def __init__(self, instance: Instance, demand: Demand) -> None:
+        self.instance = instance
         self.demand = demand
-        self._counts = tuple([fitted.requests for fitted in terms.fitted])
+        self._counts = tuple([fitted.requests for fitted in instance.fitted])
         self._ends: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
-        if terms.fitted:
-            (self._period,) = block_sizes(terms)
-            self._first = -(-terms.fitted[0].least // self._period) * self._period
+        if instance.fitted:
+            (self._period,) = block_sizes(instance)
+            self._first = -(-instance.fitted[0].least // self._period) * self._period
             self._last = (self._asked - 1 - self._first) // self._period
 
     def answer(self, rooms: Sequence[int]) -> Answer | None:
@@ -71,14 +71,14 @@ class Direct:
 
         Parameters
         ----------
-        rooms : bytes by row of the terms.
+        rooms : bytes by row of the instance.
         """
-        found = self._fitted(rooms) if self.terms.fitted else self._demanded((), rooms)
+        found = self._fitted(rooms) if self.instance.fitted else self._demanded((), rooms)
         if found is None:
             return None
         capacities, usable, rests = found
         self._fill(usable, rests)
-        values = (*capacities, *[usable[pool] for pool in self.terms.fill_pools])
+        values = (*capacities, *[usable[pool] for pool in self.instance.fill_pools])
         point = Point(capacities, self._counts, 0, (), 0, 0, tuple(usable))
         return Answer(point, values, values, True)
 
@@ -87,7 +87,7 @@ class Direct:
     @property
     def _asked(self) -> int:
         """The requested capacity."""
-        most = self.terms.fitted[0].most
+        most = self.instance.fitted[0].most
         assert most is not None
         return most
 
@@ -139,12 +139,12 @@ class Direct:
 
     def _bytes(self, usable: list[int]) -> list[int] | None:
         """Bytes of a demand by row; None beyond a pool's max_blocks."""
-        pools = self.terms.pools
+        pools = self.instance.pools
         for pool, blocks in zip(pools, usable, strict=True):
             if pool.most is not None and blocks > pool.most:
                 return None
         held = [blocks + pool.reserved for pool, blocks in zip(pools, usable, strict=True)]
-        return [sum(map(pool_bytes, held, row.pools)) for row in self.terms.rows]
+        return [sum(map(pool_bytes, held, row.pools)) for row in self.instance.budgets]
 
     @cached_property
     def _bytes_asked(self) -> list[int] | None:
@@ -159,30 +159,32 @@ class Direct:
         residue = self._residue
         built = ladder_of(self.demand, residue, self._last)
         usable = self.demand.floors(0, residue.capacities, residue.counts)
-        return built, built.rooms(self.terms, usable, rooms)
+        return built, built.rooms(self.instance, usable, rooms)
 
     @cached_property
     def _residue(self) -> Residue:
         """The class of capacities in which a need may rise, with what other batches need."""
         values = (self._first,), self._counts
-        others = self.demand.floors_without(self.terms.fitted[0].batch, 0, *values)
+        others = self.demand.floors_without(self.instance.fitted[0].batch, 0, *values)
         return Residue(0, 0, *values, others, self._period)
 
     # --- fill ----------------------------------------------------------------------------------
 
     def _fill(self, usable: list[int], rests: list[int]) -> None:
         """Pools raised one after the other to what fits beside the others; in place."""
-        order, least = self.terms.fill_pools, self._least_pages
+        order, least = self.instance.fill_pools, self._least_pages
         for step, index in enumerate(order):
             if all(map(lt, rests, least)):
                 self._fill_pages(usable, order[step:])
                 return
-            raise_pool(self.terms, index, usable, rests)
+            raise_pool(self.instance, index, usable, rests)
 
     @cached_property
     def _least_pages(self) -> list[int]:
         """The smallest granule of each row."""
-        rows = [[granule for pool in row.pools for _, granule in pool] for row in self.terms.rows]
+        rows = [
+            [granule for pool in row.pools for _, granule in pool] for row in self.instance.budgets
+        ]
         return [min(granules, default=_NEVER) for granules in rows]
 
     def _fill_pages(self, usable: list[int], order: tuple[int, ...]) -> None:
@@ -199,9 +201,9 @@ class Direct:
 
     def _end_of_pages(self, index: int, blocks: int) -> int:
         """Most usable blocks in the pages that some take already, in every row."""
-        _, reserved, _, end, multiple, _, _ = self.terms.pools[index]
+        _, reserved, _, end, multiple, _, _ = self.instance.pools[index]
         held = blocks + reserved
-        for row in self.terms.rows:
+        for row in self.instance.budgets:
             if row.pools and row.pools[index]:
                 last = last_in_pages(held, row.pools[index]) - reserved
                 if end is None or last < end:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from kvplan.kernels.bytes import more_blocks, pool_bytes
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.instance import Instance
 
 
-def raise_pool(terms: Terms, index: int, usable: list[int], rests: list[int]) -> None:
+def raise_pool(instance: Instance, index: int, usable: list[int], rests: list[int]) -> None:
     """Raise one pool as far as every row lets it; in place.
 
     Parameters
     ----------
     usable : blocks by pool, which fit.
-    rests : bytes that they leave, by row of the terms.
+    rests : bytes that they leave, by row of the instance.
     """
-    _, reserved, _, top, multiple, _, _ = terms.pools[index]
+    _, reserved, _, top, multiple, _, _ = instance.pools[index]
     held = usable[index] + reserved
-    for row, rest in zip(terms.rows, rests, strict=True):
+    for row, rest in zip(instance.budgets, rests, strict=True):
         if row.pools and row.pools[index]:
             most = more_blocks(held, rest, row.pools[index]) - reserved
             if top is None or most < top:
@@ -24,7 +24,7 @@ def raise_pool(terms: Terms, index: int, usable: list[int], rests: list[int]) ->
     if top is None or top - top % multiple <= usable[index]:
         return
     usable[index] = top - top % multiple
-    for number, row in enumerate(terms.rows):
+    for number, row in enumerate(instance.budgets):
         if row.pools:
             rests[number] += pool_bytes(held, row.pools[index])
             rests[number] -= pool_bytes(usable[index] + reserved, row.pools[index])

@@ -16,10 +16,10 @@ from math import ceil
 from typing import NamedTuple
 
 from kvplan.kernels.capacity import bisect_largest
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GoalTerm, Variable
+from kvplan.kernels.instance import ObjectiveTerm, Variable
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import term_value
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import Bounds
 
 MOST_STEPS = 64
 """Largest values looked up before the search gives up; 0 leaves every such goal unproven."""
@@ -35,7 +35,7 @@ class GaveUpError(Exception):
 class Reached(NamedTuple):
     """The best value found of a goal, and worlds that reach it."""
 
-    worlds: list[World]
+    worlds: list[Bounds]
     value: Fraction
     bound: Fraction | None  # no point is worth more, where that was seen
     proven: bool  # the value is the best there is, and the worlds hold every point that reaches it
@@ -49,14 +49,14 @@ class Frontier:
 
     by_arrays = True
 
-    def __init__(self, nested: Nested) -> None:
+    def __init__(self, nested: Search) -> None:
         self.nested = nested
         self.best: Fraction | None = None
-        self.winners: list[World] = []
+        self.winners: list[Bounds] = []
         # Under linear constraints a step is a bisection over demands that are mended each time.
         self._steps = MOST_STEPS if nested.climbs else MOST_STEPS // 10
 
-        self._known: dict[tuple[World, Variable], int | None] = {}
+        self._known: dict[tuple[Bounds, Variable], int | None] = {}
         self._explored = 0  # worlds whose bounds are known
         self._bound: Fraction | None = None
 
@@ -71,40 +71,42 @@ class Frontier:
         self._explored += 1
         self._bound = bound if self._bound is None else max(bound, self._bound)
 
-    def explore(self, world: World, base: Fraction, terms: list[GoalTerm]) -> None:
+    def explore(self, world: Bounds, base: Fraction, instance: list[ObjectiveTerm]) -> None:
         """Record every optimum of a world whose listed variables are worth `base`."""
-        if not terms:
+        if not instance:
             self._spend()
             self._limit(base)
             if self.nested.possible(world):
                 self._record(world, base)
             return
-        tops = [self._largest(world, term) for term in terms]
-        reached = [(term, top) for term, top in zip(terms, tops, strict=True) if top is not None]
-        if len(reached) < len(terms):
+        tops = [self._largest(world, term) for term in instance]
+        reached = [(term, top) for term, top in zip(instance, tops, strict=True) if top is not None]
+        if len(reached) < len(instance):
             self._explored += 1
             return
         bound = base + sum(term_value(term, top) for term, top in reached)
         self._limit(bound)
         if self.best is not None and bound < self.best:
             return
-        if len(terms) > 1 and self.by_arrays and self._exchange(world, base, reached):
+        if len(instance) > 1 and self.by_arrays and self._exchange(world, base, reached):
             return
         reached.sort(key=lambda entry: self._width(world, *entry))
         need = None if self.best is None else self.best - base
         self._most(world, base, [term for term, _ in reached], need)
 
-    def _exchange(self, world: World, base: Fraction, reached: list[tuple[GoalTerm, int]]) -> bool:
+    def _exchange(
+        self, world: Bounds, base: Fraction, reached: list[tuple[ObjectiveTerm, int]]
+    ) -> bool:
         """Compare all candidates at once; False where a goal does not suit arrays."""
         from kvplan.kernels.exchange.arrays import TooManyError, UnsuitedError
         from kvplan.kernels.exchange.build import exchange_of
         from kvplan.kernels.exchange.join import best_combinations
         from kvplan.kernels.exchange.worth import scale_of
 
-        terms = [term for term, _ in reached]
-        scale = scale_of(terms)
+        instance = [term for term, _ in reached]
+        scale = scale_of(instance)
         try:
-            for point in self._points(world, terms):
+            for point in self._points(world, instance):
                 arrays = exchange_of(self.nested, world, point, reached, scale)
                 need = None if self.best is None else ceil((self.best - base) * scale)
                 found = None if arrays is None else best_combinations(arrays, need)
@@ -122,9 +124,9 @@ class Frontier:
             raise GaveUpError from None
         return True
 
-    def _points(self, world: World, terms: list[GoalTerm]) -> Iterator[tuple[int, ...]]:
+    def _points(self, world: Bounds, instance: list[ObjectiveTerm]) -> Iterator[tuple[int, ...]]:
         """Least points of the fitted variables that the goal does not weigh."""
-        weighed = {term.variable.position for term in terms if term.variable.kind in FITTED}
+        weighed = {term.variable.position for term in instance if term.variable.kind in FITTED}
         return product(
             *(
                 (low,) if index in weighed else self.nested._lows(index, world)
@@ -133,21 +135,26 @@ class Frontier:
         )
 
     def _most(
-        self, world: World, base: Fraction, terms: list[GoalTerm], need: Fraction | None
+        self, world: Bounds, base: Fraction, instance: list[ObjectiveTerm], need: Fraction | None
     ) -> Fraction | None:
-        """The most that the terms add in a world, if that is at least `need`; else None."""
-        if len(terms) == 1:
-            top = self._largest(world, terms[0])
+        """The most that the instance add in a world, if that is at least `need`; else None."""
+        if len(instance) == 1:
+            top = self._largest(world, instance[0])
             if top is None:
                 return None
-            added = self._take(world, base, [(terms[0], top)])
+            added = self._take(world, base, [(instance[0], top)])
             return added if need is None or added >= need else None
-        if len(terms) == 2:
-            return self._walk(world, base, terms[0], terms[1], need)
-        return self._cut(world, base, terms, need)
+        if len(instance) == 2:
+            return self._walk(world, base, instance[0], instance[1], need)
+        return self._cut(world, base, instance, need)
 
     def _walk(
-        self, world: World, base: Fraction, x: GoalTerm, y: GoalTerm, need: Fraction | None
+        self,
+        world: Bounds,
+        base: Fraction,
+        x: ObjectiveTerm,
+        y: ObjectiveTerm,
+        need: Fraction | None,
     ) -> Fraction | None:
         """The frontier of two variables, from the largest x to the largest y."""
         y_most = self._largest(world, y)
@@ -167,10 +174,10 @@ class Frontier:
         return found if need is None or found >= need else None
 
     def _cut(
-        self, world: World, base: Fraction, terms: list[GoalTerm], need: Fraction | None
+        self, world: Bounds, base: Fraction, instance: list[ObjectiveTerm], need: Fraction | None
     ) -> Fraction | None:
         """The first variable by ranges (low, high], each with the most the others could add."""
-        z, rest = terms[0], terms[1:]
+        z, rest = instance[0], instance[1:]
         high = self._largest(world, z)
         if high is None:
             return None
@@ -210,14 +217,16 @@ class Frontier:
         if self._steps < 0:
             raise GaveUpError
 
-    def _largest(self, world: World, term: GoalTerm) -> int | None:
+    def _largest(self, world: Bounds, term: ObjectiveTerm) -> int | None:
         key = world, term.variable
         if key not in self._known:
             self._spend()
             self._known[key] = self.nested.largest(world, term.variable)
         return self._known[key]
 
-    def _beside(self, world: World, term: GoalTerm, other: GoalTerm | None, value: int) -> int:
+    def _beside(
+        self, world: Bounds, term: ObjectiveTerm, other: ObjectiveTerm | None, value: int
+    ) -> int:
         """The largest value of a variable beside another's, which it is known to have."""
         if other is not None:
             world = self.nested.at_least(world, other.variable, value)
@@ -226,7 +235,7 @@ class Frontier:
             raise GaveUpError
         return top
 
-    def _width(self, world: World, term: GoalTerm, top: int) -> tuple[bool, int]:
+    def _width(self, world: Bounds, term: ObjectiveTerm, top: int) -> tuple[bool, int]:
         """Few values first; blocks and slots, which are cheap to look up, last."""
         low, _ = self.nested.range_of(world, term.variable)
         if term.variable.kind == "prefill":
@@ -234,7 +243,7 @@ class Frontier:
         return term.variable.kind in ("blocks", "experts"), top - low
 
     @staticmethod
-    def _least_worth(term: GoalTerm, worth: Fraction, low: int, high: int) -> int | None:
+    def _least_worth(term: ObjectiveTerm, worth: Fraction, low: int, high: int) -> int | None:
         """The least value in [low, high] that is worth so much; None if none is."""
         if low > high or term_value(term, high) < worth:
             return None
@@ -243,8 +252,10 @@ class Frontier:
         spare = bisect_largest(lambda n: term_value(term, high - n) >= worth, 0, high - low)
         return high - spare
 
-    def _take(self, world: World, base: Fraction, reached: list[tuple[GoalTerm, int]]) -> Fraction:
-        """What the values of some terms add; the world that has them is recorded."""
+    def _take(
+        self, world: Bounds, base: Fraction, reached: list[tuple[ObjectiveTerm, int]]
+    ) -> Fraction:
+        """What the values of some instance add; the world that has them is recorded."""
         added = sum((term_value(term, value) for term, value in reached), Fraction(0))
         if self.best is None or base + added >= self.best:
             for term, value in reached:
@@ -255,7 +266,7 @@ class Frontier:
             self._record(world, base + added)
         return added
 
-    def _record(self, world: World, value: Fraction) -> None:
+    def _record(self, world: Bounds, value: Fraction) -> None:
         if self.best is not None and value < self.best:
             return
         if self.best is None or value > self.best:

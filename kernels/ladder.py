@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.kernels.bytes import pool_bytes
+from kvplan.kernels.instance import FULL, Buffers, CacheRule, Instance
 from kvplan.kernels.line import full_blocks
-from kvplan.kernels.terms import FULL, Buffers, CacheRule, Terms
 
 UNBOUNDED = 1 << 200  # a cap that never binds
 _OVER = 1 << 200  # excess of a pool beyond its max_blocks
@@ -85,16 +85,16 @@ class Ladder:
         self.rows = rows
         self.last = last
 
-    def rooms(self, terms: Terms, usable: Sequence[int], rooms: Sequence[int]) -> list[int]:
+    def rooms(self, instance: Instance, usable: Sequence[int], rooms: Sequence[int]) -> list[int]:
         """What is left of each row's room for the growing pools beside the other pools."""
         growing = {step.pool for step in self.steps}
         held = [
-            0 if index in growing else blocks + terms.pools[index].reserved
+            0 if index in growing else blocks + instance.pools[index].reserved
             for index, blocks in enumerate(usable)
         ]
         return [
             room - _bytes(held, row.pools) if row.pools else room
-            for row, room in zip(terms.rows, rooms, strict=True)
+            for row, room in zip(instance.budgets, rooms, strict=True)
         ]
 
     def excess(self, k: int, rooms: list[int]) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvplan.kernels.bytes import most_blocks, pool_bytes
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import FULL, LIVE, PEAK, STATE, Buffers, CacheRule, PoolTerms
+from kvplan.kernels.instance import FULL, LIVE, PEAK, STATE, Buffers, CacheRule, PoolRule
 
 
 class Residue(NamedTuple):
@@ -35,7 +35,7 @@ class Line(NamedTuple):
     """The one pool that grows on, and the bytes of all others in each row."""
 
     place: int  # of the pool
-    pool: PoolTerms
+    pool: PoolRule
     least: int  # usable blocks, from everything else
     flat: int  # raw blocks at rung 0, windows full
     sure: int  # the same without this request's windows
@@ -108,14 +108,14 @@ def full_blocks(rule: CacheRule, first: int, flight_tokens: int, flight: int) ->
 
 def line_of(demand: Demand, residue: Residue) -> Line | None:
     """The line of one fitted capacity's class; None unless just one pool grows on."""
-    terms = demand.terms
+    instance = demand.instance
     index, chunk, capacities, counts, least, period = residue
-    request, first, times = terms.fitted[index], capacities[index], counts[index]
+    request, first, times = instance.fitted[index], capacities[index], counts[index]
     others = (*counts[:index], 0, *counts[index + 1 :])
     raws = demand.raw(request.batch, chunk, capacities, others)
     mine, slope, full_from = -1, 0, 0
     windows = [0] * len(raws)
-    for rule in terms.caches:
+    for rule in instance.caches:
         pool, kind, t = rule.pool, rule.kind, rule.block_tokens
         each = times * rule.groups
         if kind == FULL:
@@ -137,18 +137,18 @@ def line_of(demand: Demand, residue: Residue) -> Line | None:
         raws[pool] += each * (blocks + rule.extra_blocks)
     if mine < 0:
         return None
-    usable = _usable(terms.pools, raws, least, mine)
+    usable = _usable(instance.pools, raws, least, mine)
     if usable is None:
         return None
-    held = [blocks + pool.reserved for blocks, pool in zip(usable, terms.pools, strict=True)]
+    held = [blocks + pool.reserved for blocks, pool in zip(usable, instance.pools, strict=True)]
     held[mine] = 0
     rows = [
         (sum(map(pool_bytes, held, row.pools)), row.pools[mine]) if row.pools else (0, ())
-        for row in terms.rows
+        for row in instance.budgets
     ]
     return Line(
         place=mine,
-        pool=terms.pools[mine],
+        pool=instance.pools[mine],
         least=least[mine],
         flat=raws[mine],
         sure=raws[mine] - windows[mine],
@@ -160,7 +160,7 @@ def line_of(demand: Demand, residue: Residue) -> Line | None:
 
 
 def _usable(
-    pools: tuple[PoolTerms, ...], raws: list[int], least: list[int], mine: int
+    pools: tuple[PoolRule, ...], raws: list[int], least: list[int], mine: int
 ) -> list[int] | None:
     """Usable blocks of the pools that stand still; None beyond a pool's max_blocks."""
     usable = []

@@ -13,18 +13,18 @@ from math import lcm
 from typing import NamedTuple
 
 from kvplan.kernels.capacity import bisect_largest
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GoalTerm, GoalTerms
+from kvplan.kernels.instance import Objective, ObjectiveTerm
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import rises, term_value
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import Bounds
 
 LISTED = ("prefill", "choice")
 """Variables with few values: they are listed, not bisected."""
 
 
-def is_listable(goal: GoalTerms) -> bool:
+def is_listable(goal: Objective) -> bool:
     """Whether trying every listed value and bisecting one other variable settles a goal."""
-    wide = [term for term in goal.terms if term.variable.kind not in LISTED]
+    wide = [term for term in goal.members if term.variable.kind not in LISTED]
     return len(wide) <= 1 and all(map(rises, wide))
 
 
@@ -36,19 +36,19 @@ class Worths(NamedTuple):
 
 
 def raise_listed(
-    nested: Nested, worlds: list[World], goal: GoalTerms
-) -> tuple[list[World], Fraction | None]:
+    nested: Search, worlds: list[Bounds], goal: Objective
+) -> tuple[list[Bounds], Fraction | None]:
     """Try every chunk that matters in every world; the one wide variable is bisected.
 
     A world is kept for each combination that reaches the best value, the wide variable bounded by
     the least value that still reaches it.
     """
-    wide = next((term for term in goal.terms if term.variable.kind not in LISTED), None)
+    wide = next((term for term in goal.members if term.variable.kind not in LISTED), None)
     worths = _worths_of(nested, goal)
     best: Fraction | None = None
     scans = []
     for world in worlds:
-        base = sum((_choice_worth(world, term) for term in goal.terms), Fraction(0))
+        base = sum((_choice_worth(world, term) for term in goal.members), Fraction(0))
         scans.append(_Scan(nested, world, wide, base, worths))
         best = scans[-1].run(best)
     if best is None:  # only under constraints whose mending is a guess
@@ -59,18 +59,18 @@ def raise_listed(
     return [world for world, _ in winners], best
 
 
-def _worths_of(nested: Nested, goal: GoalTerms) -> Worths | None:
+def _worths_of(nested: Search, goal: Objective) -> Worths | None:
     """The worths of all chunks; None where the goal leaves the chunk open."""
-    terms = [term for term in goal.terms if term.variable.kind == "prefill"]
-    if not terms:
+    instance = [term for term in goal.members if term.variable.kind == "prefill"]
+    if not instance:
         return None
-    chunks = nested.terms.chunks
-    found = [sum((term_value(term, chunk) for term in terms), Fraction(0)) for chunk in chunks]
+    chunks = nested.instance.chunks
+    found = [sum((term_value(term, chunk) for term in instance), Fraction(0)) for chunk in chunks]
     scale = lcm(*{worth.denominator for worth in found})
     return Worths(scale, [worth.numerator * (scale // worth.denominator) for worth in found])
 
 
-def _choice_worth(world: World, term: GoalTerm) -> Fraction:
+def _choice_worth(world: Bounds, term: ObjectiveTerm) -> Fraction:
     if term.variable.kind != "choice":
         return Fraction(0)
     return term_value(term, -world.options[term.variable.position])
@@ -88,9 +88,9 @@ class _Scan:
 
     def __init__(
         self,
-        nested: Nested,
-        world: World,
-        wide: GoalTerm | None,
+        nested: Search,
+        world: Bounds,
+        wide: ObjectiveTerm | None,
         base: Fraction,
         worths: Worths | None,
     ) -> None:
@@ -130,7 +130,7 @@ class _Scan:
             ranges += [(low, middle), (middle, high)]
         return best
 
-    def winners(self, best: Fraction) -> Iterator[tuple[World, Fraction]]:
+    def winners(self, best: Fraction) -> Iterator[tuple[Bounds, Fraction]]:
         """The worlds that reach the best, with what is worth without the wide variable."""
         for chunk in sorted(self._values):
             if self._values[chunk] == best:
@@ -150,7 +150,7 @@ class _Scan:
                 self._tops[chunk] = self._nested.largest(world, self._wide.variable)
         return self._tops[chunk]
 
-    def _at(self, chunk: int) -> World:
+    def _at(self, chunk: int) -> Bounds:
         if self._worths is None:
             return self._world
         return self._world._replace(chunk=chunk, chunk_most=chunk)
@@ -171,7 +171,7 @@ class _Scan:
         return alone + term_value(self._wide, top)
 
 
-def _hold(nested: Nested, world: World, term: GoalTerm, worth: Fraction) -> World:
+def _hold(nested: Search, world: Bounds, term: ObjectiveTerm, worth: Fraction) -> Bounds:
     """Bound a variable from below by the least value whose worth reaches `worth`."""
     top = nested.largest(world, term.variable)
     if top is None:  # only under constraints whose mending is a guess

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kvplan.kernels.instance import LIVE, STATE, CacheRule, FixedRequests, GivenRequests
 from kvplan.kernels.need import is_simple, placeholder_blocks, request_blocks
-from kvplan.kernels.terms import LIVE, STATE, CacheRule, FixedRequests, GivenRequests
 
 SAFE = 2**30  # capacities, counts, groups below this cannot overflow a product in int64
 _INT64 = 2**63

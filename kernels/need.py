@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.kernels.terms import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule
+from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule
 
 Integers = Any
 """A Python integer or an integer array."""

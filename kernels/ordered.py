@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from kvplan.kernels.listed import is_listable, raise_listed
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.kernels.raising import raise_single, raise_weighted
 from kvplan.kernels.shares import most_kept, share_out
 from kvplan.kernels.values import Answer, goal_value
-from kvplan.kernels.worlds import World, point_at
+from kvplan.kernels.worlds import Bounds, point_at
 
 
-def solve(nested: Nested) -> Answer | None:
+def solve(nested: Search) -> Answer | None:
     """Best point in the order of the goals; None when nothing fits.
 
     `exact` says whether the answer is proven: it is for ordered goals, for weighted ones over
@@ -25,13 +25,13 @@ def solve(nested: Nested) -> Answer | None:
     UnprovenError : the search does not weigh several wide variables.
     """
     if nested.direct is not None:
-        return nested.direct.answer([row.room for row in nested.terms.rows])
+        return nested.direct.answer([row.limit_bytes for row in nested.instance.budgets])
     worlds = [world for world in nested.worlds() if nested.possible(world)]
     if not worlds:
         return None
     exact = True
     bounds: list[Fraction | None] = []
-    for number, goal in enumerate(nested.terms.goals):
+    for number, goal in enumerate(nested.instance.goals):
         variable = goal.single
         if _is_tail(nested, worlds, number):
             worlds[0], tops = _fill_tail(nested, worlds[0], number)
@@ -40,7 +40,7 @@ def solve(nested: Nested) -> Answer | None:
         if variable is not None:
             worlds, bound = raise_single(nested, worlds, variable)
             if bound is not None:
-                bound *= goal.terms[0].weight
+                bound *= goal.members[0].weight
         elif is_listable(goal):
             worlds, bound = raise_listed(nested, worlds, goal)
         else:
@@ -54,13 +54,13 @@ def solve(nested: Nested) -> Answer | None:
 
 
 def _best_end(
-    nested: Nested, worlds: list[World], bounds: Sequence[Fraction | None], exact: bool
+    nested: Search, worlds: list[Bounds], bounds: Sequence[Fraction | None], exact: bool
 ) -> Answer | None:
     """The answer of the world that keeps most experts, then holds the smallest pools in order."""
     if len(worlds) == 1:
         return finish(nested, worlds[0], bounds, exact)
     # What a share is of depends on which world the other pools are smallest in.
-    exact = exact and not nested.terms.fill_shares
+    exact = exact and not nested.instance.fill_shares
     ends = [finish(nested, world, bounds, exact) for world in worlds]
     found = [answer for answer in ends if answer is not None]
     if not found:
@@ -68,18 +68,18 @@ def _best_end(
     return min(found, key=lambda answer: (-answer.point.kept, answer.point.usable))
 
 
-def _is_tail(nested: Nested, worlds: list[World], number: int) -> bool:
+def _is_tail(nested: Search, worlds: list[Bounds], number: int) -> bool:
     """Whether only pools are left to raise, in one world with one least demand."""
-    if not nested.fills_in_order or number < nested.terms.fill_from or len(worlds) > 1:
+    if not nested.fills_in_order or number < nested.instance.fill_from or len(worlds) > 1:
         return False
-    goals = nested.terms.goals[number:]
+    goals = nested.instance.goals[number:]
     return all(goal.single is not None and goal.single.kind == "blocks" for goal in goals)
 
 
-def _fill_tail(nested: Nested, world: World, number: int) -> tuple[World, list[Fraction]]:
+def _fill_tail(nested: Search, world: Bounds, number: int) -> tuple[Bounds, list[Fraction]]:
     """Raise the pools of the last goals in one pass."""
     corner = next(c for c in nested.corners(world) if nested.fits(world, c))
-    pools = [goal.terms[0].variable.position for goal in nested.terms.goals[number:]]
+    pools = [goal.members[0].variable.position for goal in nested.instance.goals[number:]]
     usable = nested.blocks_in_order(world, corner, pools).usable
     blocks = [*world.blocks]
     for pool in pools:
@@ -87,12 +87,12 @@ def _fill_tail(nested: Nested, world: World, number: int) -> tuple[World, list[F
     return world._replace(blocks=tuple(blocks)), [Fraction(usable[pool]) for pool in pools]
 
 
-def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -> Answer:
+def complete(nested: Search, world: Bounds, decided: Sequence[Fraction | None]) -> Answer:
     """Fill and finish a world in which every goal before fill is decided."""
     worlds = [world]
     bounds = list(decided)
-    for number, goal in enumerate(nested.terms.goals):
-        if number < nested.terms.fill_from:
+    for number, goal in enumerate(nested.instance.goals):
+        if number < nested.instance.fill_from:
             continue
         if _is_tail(nested, worlds, number):
             worlds[0], tops = _fill_tail(nested, worlds[0], number)
@@ -108,7 +108,7 @@ def complete(nested: Nested, world: World, decided: Sequence[Fraction | None]) -
 
 
 def finish(
-    nested: Nested, world: World, bounds: Sequence[Fraction | None], exact: bool
+    nested: Search, world: Bounds, bounds: Sequence[Fraction | None], exact: bool
 ) -> Answer | None:
     """Fill by shares, keep experts in prefill, and value every goal."""
     corner = next((c for c in nested.corners(world) if nested.fits(world, c)), None)
@@ -116,6 +116,6 @@ def finish(
         return None
     corner = share_out(nested, world, corner)
     point = point_at(world, corner, most_kept(nested, world, corner))
-    terms, demand = nested.terms, nested.demand
-    values = tuple(goal_value(terms, demand, point, goal) for goal in terms.goals)
+    instance, demand = nested.instance, nested.demand
+    values = tuple(goal_value(instance, demand, point, goal) for goal in instance.goals)
     return Answer(point, values, tuple(bounds), exact)

@@ -7,8 +7,8 @@ import numpy as np
 from kvplan.kernels.bytes import most_blocks, pool_bytes
 from kvplan.kernels.exchange.arrays import SAFE, SAFE_BYTES, Integers, UnsuitedError
 from kvplan.kernels.exchange.costs import block_counts, paged, slots_bytes
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Row, Variable
+from kvplan.kernels.instance import Budget, Variable
+from kvplan.kernels.nested import Search
 
 MOST_ENDS = 1 << 14
 """Page ends of a pool that are compared; 0 leaves such rows unproven."""
@@ -20,16 +20,22 @@ Member = tuple[int, Variable]
 class Pages:
     """Where the bytes of a shared row's first pool rise, and the most that rooms hold."""
 
-    def __init__(self, nested: Nested, first: Member, second: Member) -> None:
+    def __init__(self, nested: Search, first: Member, second: Member) -> None:
         self.nested, self.first, self.second = nested, first, second
-        terms, (c, (_, pool)), (d, _) = nested.terms, first, second
+        instance, (c, (_, pool)), (d, _) = nested.instance, first, second
         self.is_known = False
         self.second_most = self._most_of_second()
-        rooms = [row for row in terms.rows if row.pools and row.pools[pool]]
-        if not rooms or max(c, d) >= SAFE or max(row.room for row in terms.rows) >= SAFE_BYTES:
+        rooms = [row for row in instance.budgets if row.pools and row.pools[pool]]
+        if (
+            not rooms
+            or max(c, d) >= SAFE
+            or max(row.limit_bytes for row in instance.budgets) >= SAFE_BYTES
+        ):
             return
-        figures = terms.pools[pool]
-        most = min(most_blocks(row.room, row.pools[pool]) for row in rooms) - figures.reserved
+        figures = instance.pools[pool]
+        most = (
+            min(most_blocks(row.limit_bytes, row.pools[pool]) for row in rooms) - figures.reserved
+        )
         if figures.most is not None:  # it may lie between two page ends
             most = min(most, figures.most)
         self.most = max(0, most // figures.multiple * figures.multiple)
@@ -42,7 +48,7 @@ class Pages:
         ends = self._ends + figures.reserved
         self.rows = [
             (row, paged(ends, row.pools, pool) + 0 * ends)
-            for row in terms.rows
+            for row in instance.budgets
             if row.pools or row.layers
         ]
         self.is_known = len(self._ends) <= MOST_ENDS
@@ -55,31 +61,31 @@ class Pages:
         if high > self.most:
             return found, taken
         pool = self.first[1].position
-        allocated = high + self.nested.terms.pools[pool].reserved
+        allocated = high + self.nested.instance.pools[pool].reserved
         last = [pool_bytes(allocated, row.pools[pool]) if row.pools else 0 for row, _ in self.rows]
         return np.append(found, high), [
             np.append(each, more) for each, more in zip(taken, last, strict=True)
         ]
 
-    def more(self, row: Row, second: Integers, held: int) -> Integers:
+    def more(self, row: Budget, second: Integers, held: int) -> Integers:
         """Bytes that the second member takes in a row beyond those of `held`."""
         kind, index = self.second[1]
         values = np.append(second, held)
         if kind == "experts":
             taken = slots_bytes(self.nested, row, values) + 0 * values
         else:
-            reserved = self.nested.terms.pools[index].reserved
+            reserved = self.nested.instance.pools[index].reserved
             taken = paged(values + reserved, row.pools, index) + 0 * values
         grown: Integers = taken[:-1] - taken[-1]
         return grown
 
     def _most_of_second(self) -> int:
-        (kind, index), experts = self.second[1], self.nested.terms.experts
+        (kind, index), experts = self.second[1], self.nested.instance.experts
         found = [SAFE]
-        for row in self.nested.terms.rows:
+        for row in self.nested.instance.budgets:
             if kind == "blocks" and row.pools and row.pools[index]:
-                found.append(most_blocks(row.room, row.pools[index]))
+                found.append(most_blocks(row.limit_bytes, row.pools[index]))
             elif kind == "experts" and row.layers and experts is not None:
                 least = min(size for _, size in experts.sizes)
-                found.append(row.room // max(1, row.layers * least))
+                found.append(row.limit_bytes // max(1, row.layers * least))
         return max(0, min(found))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.terms import LIVE, STATE, Terms
+from kvplan.kernels.instance import LIVE, STATE, Instance
 
 
-def stepping_periods(terms: Terms, fitted: int) -> list[tuple[int, int]]:
+def stepping_periods(instance: Instance, fitted: int) -> list[tuple[int, int]]:
     """(t, offset): capacities at which some need of a fitted capacity may rise just after.
 
     C = 0 mod t of every cache; with scratch or a prefix beside a window also C = d and
     C = R mod t, where d = C - H.
     """
-    request = terms.fitted[fitted]
-    prefix = terms.batches[request.batch].prefix_tokens
+    request = instance.fitted[fitted]
+    prefix = instance.batches[request.batch].prefix_tokens
     periods = []
-    for rule in terms.caches:
+    for rule in instance.caches:
         if rule.kind == STATE:
             continue
         periods.append((rule.block_tokens, 0))
@@ -24,15 +24,15 @@ def stepping_periods(terms: Terms, fitted: int) -> list[tuple[int, int]]:
     return sorted(set(periods))
 
 
-def falling_periods(terms: Terms, fitted: int) -> list[tuple[int, int]]:
+def falling_periods(instance: Instance, fitted: int) -> list[tuple[int, int]]:
     """(t, offset): capacities at which some need of a fitted capacity may fall.
 
     Only a live window's need falls: where one more block goes stale, H + 1 - W = 0 mod t, and
     with scratch where one more block becomes scratch, C - R + 1 - W = 0 mod t.
     """
-    request = terms.fitted[fitted]
+    request = instance.fitted[fitted]
     periods = []
-    for rule in terms.caches:
+    for rule in instance.caches:
         if rule.kind != LIVE:
             continue
         t = rule.block_tokens

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import permutations
 
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GoalTerm, GoalTerms, Variable
+from kvplan.kernels.instance import Objective, ObjectiveTerm, Variable
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import rises, term_value
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import Bounds
 
 _MOST_ORDERS = 6
 
@@ -18,8 +18,8 @@ class UnprovenError(Exception):
 
 
 def raise_single(
-    nested: Nested, worlds: list[World], variable: Variable
-) -> tuple[list[World], Fraction | None]:
+    nested: Search, worlds: list[Bounds], variable: Variable
+) -> tuple[list[Bounds], Fraction | None]:
     """Settle one variable at the largest value that any world allows."""
     reached = [(nested.largest(world, variable), world) for world in worlds]
     values = [value for value, _ in reached if value is not None]
@@ -31,8 +31,8 @@ def raise_single(
 
 
 def raise_weighted(
-    nested: Nested, worlds: list[World], goal: GoalTerms
-) -> tuple[list[World], Fraction | None, bool]:
+    nested: Search, worlds: list[Bounds], goal: Objective
+) -> tuple[list[Bounds], Fraction | None, bool]:
     """Every optimal world of a goal over several wide variables; else a good world and a bound."""
     if not nested.weighs:
         raise UnprovenError
@@ -47,10 +47,10 @@ def raise_weighted(
     return found.worlds, bound, False
 
 
-def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Fraction | None:
+def _relaxed_bound(nested: Search, worlds: list[Bounds], goal: Objective) -> Fraction | None:
     """Sum of what each term could reach alone: an upper bound of a weighted goal."""
     bound = Fraction(0)
-    for term in goal.terms:
+    for term in goal.members:
         found = [nested.largest(world, term.variable) for world in worlds]
         tops = [value for value in found if value is not None]
         if not tops:  # only under constraints whose mending is a guess
@@ -64,10 +64,10 @@ def _relaxed_bound(nested: Nested, worlds: list[World], goal: GoalTerms) -> Frac
     return bound
 
 
-def _greedy(nested: Nested, worlds: list[World], goal: GoalTerms) -> World:
+def _greedy(nested: Search, worlds: list[Bounds], goal: Objective) -> Bounds:
     """A good world: the members raised one after the other, in the best of some orders."""
-    rising = [term for term in goal.terms if rises(term)]
-    best: tuple[Fraction, World] | None = None
+    rising = [term for term in goal.members if rises(term)]
+    best: tuple[Fraction, Bounds] | None = None
     for number, order in enumerate(permutations(rising)):
         if number == _MOST_ORDERS:
             break
@@ -75,12 +75,12 @@ def _greedy(nested: Nested, worlds: list[World], goal: GoalTerms) -> World:
         for term in order:
             kept, _ = raise_single(nested, kept, term.variable)
         world = kept[0]
-        value = sum((_reached(nested, world, term) for term in goal.terms), Fraction(0))
+        value = sum((_reached(nested, world, term) for term in goal.members), Fraction(0))
         if best is None or value > best[0]:
             best = (value, world)
     assert best is not None
     return best[1]
 
 
-def _reached(nested: Nested, world: World, term: GoalTerm) -> Fraction:
+def _reached(nested: Search, world: Bounds, term: ObjectiveTerm) -> Fraction:
     return term_value(term, nested.range_of(world, term.variable)[0])

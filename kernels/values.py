@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import Curve, GoalTerm, GoalTerms, LinearTerms, Terms, Variable
+from kvplan.kernels.instance import Curve, Instance, LinearRow, Objective, ObjectiveTerm, Variable
 
 
 class Point(NamedTuple):
@@ -32,18 +32,18 @@ class Answer(NamedTuple):
     exact: bool
 
 
-def copies_held(terms: Terms, demand: Demand, point: Point, batch: int) -> int:
+def copies_held(instance: Instance, demand: Demand, point: Point, batch: int) -> int:
     """min over pools of floor(usable x u / raw): whole copies of a batch that the blocks hold."""
     raws = demand.raw(batch, point.chunk, point.capacities, point.counts)
     held = [
         usable * pool.use_num // (raw * pool.use_den)
-        for raw, usable, pool in zip(raws, point.usable, terms.pools, strict=True)
+        for raw, usable, pool in zip(raws, point.usable, instance.pools, strict=True)
         if raw
     ]
     return min(held, default=0)
 
 
-def variable_value(terms: Terms, demand: Demand, point: Point, variable: Variable) -> int:
+def variable_value(instance: Instance, demand: Demand, point: Point, variable: Variable) -> int:
     """Value of one variable; a choice is worth minus the index of its option."""
     kind, index = variable
     if kind == "blocks":
@@ -53,12 +53,12 @@ def variable_value(terms: Terms, demand: Demand, point: Point, variable: Variabl
     if kind == "count":
         return point.counts[index]
     if kind == "prefill":
-        return terms.chunks[point.chunk]
+        return instance.chunks[point.chunk]
     if kind == "experts":
         return point.experts
     if kind == "choice":
         return -point.options[index]
-    return copies_held(terms, demand, point, index)
+    return copies_held(instance, demand, point, index)
 
 
 def curve_at(curve: Curve, at: int) -> Fraction:
@@ -71,7 +71,7 @@ def curve_at(curve: Curve, at: int) -> Fraction:
     return curve[-1][1]
 
 
-def rises(term: GoalTerm) -> bool:
+def rises(term: ObjectiveTerm) -> bool:
     """Whether more of the variable is never worth less."""
     if term.curve is None:
         return term.weight >= 0
@@ -79,29 +79,31 @@ def rises(term: GoalTerm) -> bool:
     return all(step * term.weight >= 0 for step in steps)
 
 
-def term_value(term: GoalTerm, at: int) -> Fraction:
+def term_value(term: ObjectiveTerm, at: int) -> Fraction:
     """weight x value, or weight x curve(value)."""
     return term.weight * (at if term.curve is None else curve_at(term.curve, at))
 
 
-def goal_value(terms: Terms, demand: Demand, point: Point, goal: GoalTerms) -> Fraction:
+def goal_value(instance: Instance, demand: Demand, point: Point, goal: Objective) -> Fraction:
     """Exact value of a goal at a point."""
     if goal.single is not None:
-        value, weight = variable_value(terms, demand, point, goal.single), goal.terms[0].weight
+        value, weight = variable_value(instance, demand, point, goal.single), goal.members[0].weight
         return Fraction(value) if weight == 1 else weight * value
     total = Fraction(0)
-    for term in goal.terms:
-        total += term_value(term, variable_value(terms, demand, point, term.variable))
+    for term in goal.members:
+        total += term_value(term, variable_value(instance, demand, point, term.variable))
     return total
 
 
-def constraint_value(terms: Terms, demand: Demand, point: Point, constraint: LinearTerms) -> int:
+def constraint_value(
+    instance: Instance, demand: Demand, point: Point, constraint: LinearRow
+) -> int:
     """Left side of a linear constraint at a point."""
-    return linear_value(terms, demand, point, constraint.terms)
+    return linear_value(instance, demand, point, constraint.members)
 
 
 def linear_value(
-    terms: Terms, demand: Demand, point: Point, members: Iterable[tuple[int, Variable, int]]
+    instance: Instance, demand: Demand, point: Point, members: Iterable[tuple[int, Variable, int]]
 ) -> int:
     """sum(coefficient x variable); an option counts 1 where it is chosen."""
     total = 0
@@ -109,11 +111,11 @@ def linear_value(
         if option >= 0:
             total += coefficient * (point.options[variable.position] == option)
         else:
-            total += coefficient * variable_value(terms, demand, point, variable)
+            total += coefficient * variable_value(instance, demand, point, variable)
     return total
 
 
-def holds(constraint: LinearTerms, value: int) -> bool:
+def holds(constraint: LinearRow, value: int) -> bool:
     """Whether a left side lies within its bounds."""
     return (constraint.least is None or value >= constraint.least) and (
         constraint.most is None or value <= constraint.most

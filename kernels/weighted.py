@@ -8,20 +8,20 @@ from itertools import islice
 
 from kvplan.kernels import frontier
 from kvplan.kernels.frontier import GaveUpError, Reached
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GoalTerm, GoalTerms
+from kvplan.kernels.instance import Objective, ObjectiveTerm
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import rises, term_value
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import Bounds
 
 
-def optimal_worlds(nested: Nested, worlds: list[World], goal: GoalTerms) -> Reached | None:
+def optimal_worlds(nested: Search, worlds: list[Bounds], goal: Objective) -> Reached | None:
     """The least worlds that between them hold every optimum of a goal.
 
     None where a wide variable's worth may fall, the search itself is not exact, or nothing was
     found within the limit.
     """
-    listed = [term for term in goal.terms if _is_listed(term)]
-    wide = [term for term in goal.terms if term.weight and not _is_listed(term)]
+    listed = [term for term in goal.members if _is_listed(term)]
+    wide = [term for term in goal.members if term.weight and not _is_listed(term)]
     if not nested.is_exact or not all(map(rises, wide)):
         return None
     search = frontier.Frontier(nested)
@@ -42,18 +42,18 @@ def optimal_worlds(nested: Nested, worlds: list[World], goal: GoalTerms) -> Reac
     return Reached(least, search.best, search.best, True)
 
 
-def _is_listed(term: GoalTerm) -> bool:
+def _is_listed(term: ObjectiveTerm) -> bool:
     """Choices, and a chunk whose worth may fall: every value is a world of its own."""
     kind = term.variable.kind
     return kind == "choice" or (kind == "prefill" and not rises(term))
 
 
 def _listed(
-    nested: Nested, world: World, listed: list[GoalTerm]
-) -> Iterator[tuple[World, Fraction]]:
+    nested: Search, world: Bounds, listed: list[ObjectiveTerm]
+) -> Iterator[tuple[Bounds, Fraction]]:
     """Every world that fixes the listed variables, and what they are worth there."""
     base = Fraction(0)
-    chunk: GoalTerm | None = None
+    chunk: ObjectiveTerm | None = None
     for term in listed:
         if term.variable.kind == "choice":
             base += term_value(term, -world.options[term.variable.position])
@@ -63,11 +63,11 @@ def _listed(
         yield world, base
         return
     for index in range(world.chunk, world.chunk_most + 1):
-        worth = term_value(chunk, nested.terms.chunks[index])
+        worth = term_value(chunk, nested.instance.chunks[index])
         yield world._replace(chunk=index, chunk_most=index), base + worth
 
 
-def _least(worlds: list[World]) -> list[World]:
+def _least(worlds: list[Bounds]) -> list[Bounds]:
     """Without the worlds that lie within another."""
     unique = list(dict.fromkeys(worlds))
     return [
@@ -77,7 +77,7 @@ def _least(worlds: list[World]) -> list[World]:
     ]
 
 
-def _holds(outer: World, inner: World) -> bool:
+def _holds(outer: Bounds, inner: Bounds) -> bool:
     """Whether the bounds of one world allow everything that the other's do."""
     same = outer.options == inner.options and outer.high == inner.high
     if not same or outer.chunk_most != inner.chunk_most:
@@ -86,5 +86,5 @@ def _holds(outer: World, inner: World) -> bool:
     return all(a <= b for a, b in pairs)
 
 
-def _lows(world: World) -> tuple[int, ...]:
+def _lows(world: Bounds) -> tuple[int, ...]:
     return (*world.low, world.chunk, world.experts, *world.blocks, *world.copies)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kvplan.kernels.values import Point
 
 
-class World(NamedTuple):
+class Bounds(NamedTuple):
     """Decisions so far; by position of fitted request, pool, choice, batch."""
 
     low: tuple[int, ...]  # fitted capacity (tokens) or count, at least
@@ -20,7 +20,7 @@ class World(NamedTuple):
     copies: tuple[int, ...]  # of each batch, at least
 
 
-class Corner(NamedTuple):
+class LeastDemand(NamedTuple):
     """A least demand of a world: the free capacities at one of their low points."""
 
     capacities: tuple[int, ...]  # tokens by fitted request
@@ -29,7 +29,7 @@ class Corner(NamedTuple):
     experts: int  # slots
 
 
-def point_at(world: World, corner: Corner, kept: int) -> Point:
+def point_at(world: Bounds, corner: LeastDemand, kept: int) -> Point:
     """The decisions of a least demand; `kept` expert slots stay during prefill."""
     return Point(
         capacities=corner.capacities,

@@ -6,7 +6,6 @@ from kvplan.models.errors import (
     CheckFailed,
     Claim,
     Disagreement,
-    EngineError,
     Fault,
     Infeasible,
     InvalidProblem,
@@ -14,6 +13,7 @@ from kvplan.models.errors import (
     Remedy,
     RuledOut,
     Shortfall,
+    SolverError,
 )
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
@@ -24,7 +24,6 @@ __all__ = [
     "CheckFailed",
     "Claim",
     "Disagreement",
-    "EngineError",
     "Fault",
     "Infeasible",
     "InvalidProblem",
@@ -34,4 +33,5 @@ __all__ = [
     "Remedy",
     "RuledOut",
     "Shortfall",
+    "SolverError",
 ]

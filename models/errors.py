@@ -4,7 +4,7 @@ KvplanError
 ├── InvalidProblem      the question is malformed: one Fault per mistake            exit code 2
 ├── Infeasible          the question is fine and has no answer: what is short       exit code 1
 ├── AgreementFailed     ranks have no common plan: which of them, and why
-└── EngineError         kvplan itself failed
+└── SolverError         kvplan itself failed
     ├── CheckFailed     a plan broke a constraint when it was recomputed
     └── Disagreement    two engines proved different answers
 """
@@ -182,13 +182,13 @@ class AgreementFailed(KvplanError):
         return "\n".join(self.reasons)
 
 
-class EngineError(KvplanError):
-    """An engine failed; the input is not to blame."""
+class SolverError(KvplanError):
+    """A solver failed; the input is not to blame."""
 
 
-class CheckFailed(EngineError):
+class CheckFailed(SolverError):
     """A computed plan violates the problem; it was not returned."""
 
 
-class Disagreement(EngineError):
+class Disagreement(SolverError):
     """Two engines proved different answers; the message prints both."""

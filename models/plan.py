@@ -12,6 +12,8 @@ from kvplan.models.deferred import Deferred
 from kvplan.models.errors import KvplanError
 from kvplan.models.units import Computed
 
+Solver = Literal["auto", "cp-sat", "bisect"]
+"""What solves: the search where it is a proof, else CP-SAT; CP-SAT; the search alone."""
 Source = Literal["declared", "measured", "estimated", "solved"]
 
 
@@ -79,7 +81,7 @@ class GoalValue(Frozen):
 class Proof(Frozen):
     """Who answered, what it proves, and how."""
 
-    engine: Literal["auto", "cp-sat", "bisect"]
+    solver: Solver
     status: Literal["optimal", "feasible"]
     bound: tuple[GoalValue, ...] = Field(description="every goal with value and upper bound")
     certificate: str = Field(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvplan.solver.digest import digest_of
-    from kvplan.solver.engine import plan, solve_confirmed
     from kvplan.solver.planner import Planner
+    from kvplan.solver.solve.plan import plan, solve_confirmed
 
 __all__ = ["Planner", "digest_of", "plan", "solve_confirmed"]
 _HOMES = {"Planner": "planner", "digest_of": "digest"}
@@ -24,4 +24,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"kvplan.solver.{_HOMES.get(name, 'engine')}"), name)
+    return getattr(import_module(f"kvplan.solver.{_HOMES.get(name, 'solve.plan')}"), name)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.models import Problem
-from kvplan.solver.formulation import Formulation
+from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.shape import Shape, quotas_of
 
 MOST_KEPT = 8
@@ -53,7 +53,7 @@ def _equal_shape(kept: dict[int, Known], problem: Problem) -> Shape | None:
     return next((shape for shape in shapes.values() if shape.is_of(problem)), None)
 
 
-def compiled(problem: Problem) -> tuple[Formulation, Nested]:
+def compiled(problem: Problem) -> tuple[Formulation, Search]:
     """The formulation of a problem and its search."""
     shape = shape_of(problem)
     if shape.problem is problem:

@@ -12,19 +12,19 @@ from pydantic import ValidationError
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.faults import faults_of
 from kvplan.models.goals import Fill
+from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
 from kvplan.models.ranks import Rank
 from kvplan.models.variables import fill_faults
-from kvplan.solver.assemble import Engine
-from kvplan.solver.budget import auto_granule
-from kvplan.solver.engine import check_arguments, device_of
+from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.known import MOST_KEPT
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
 from kvplan.solver.shape import Shape
-from kvplan.solver.solve import plan_formulation
+from kvplan.solver.solve.choose import plan_formulation
+from kvplan.solver.solve.plan import check_arguments, device_of
 
 if TYPE_CHECKING:
-    from kvplan.solver.device import Kernel
+    from kvplan.solver.solve.device import Kernel
 
 _MOST_SHAPES = 64  # that are kept: ranks whose granules differ freely have thousands
 
@@ -50,7 +50,7 @@ class Planner:
         *,
         quota: Quota | None = None,
         shares: Mapping[str, Any] | None = None,
-        engine: Engine = "auto",
+        solver: Solver = "auto",
         deadline: float | None = None,
         device: Any = None,
         kernel: Kernel = "arrays",
@@ -63,23 +63,23 @@ class Planner:
             left out stays as it is; one with `memory` gets a declared quota instead.
         shares : by pool, as in `fill: {shares: ...}`, which takes the place of the shape's fill;
             None: as in the problem. A ratio that is new is formulated first.
-        engine, deadline, device, kernel : as for `plan`.
+        solver, deadline, device, kernel : as for `plan`.
 
         Raises
         ------
-        Infeasible, InvalidProblem, EngineError : as `plan` does.
+        Infeasible, InvalidProblem, SolverError : as `plan` does.
         """
-        check_arguments(engine, deadline)
-        on = device_of(device, kernel, engine)
+        check_arguments(solver, deadline)
+        on = device_of(device, kernel, solver)
         if shares is not None:
             filled = self._filled_by(shares)
             return filled.plan(
-                quota=quota, engine=engine, deadline=deadline, device=device, kernel=kernel
+                quota=quota, solver=solver, deadline=deadline, device=device, kernel=kernel
             )
         own = self._own
         if quota is None:
             return plan_formulation(
-                own.formulation, own.nested, engine=engine, deadline=deadline, on=on
+                own.formulation, own.nested, solver=solver, deadline=deadline, on=on
             )
         quotas = read_quotas(own.problem, quota)
         measured = measured_ranks(own.problem, quota)
@@ -88,7 +88,7 @@ class Planner:
         def declared() -> Problem:
             return _declared(shape.problem, quotas, measured)
 
-        return shape.plan(quotas, declared, engine, deadline, on)
+        return shape.plan(quotas, declared, solver, deadline, on)
 
     def _filled_by(self, shares: Mapping[str, Any]) -> Planner:
         """The same shape with other shares of the rest; those of the last few ratios are kept."""

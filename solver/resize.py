@@ -11,8 +11,8 @@ from kvplan.models.goals import Constraint, Goal
 from kvplan.models.plan import RequestPlan
 from kvplan.models.ranks import Rank
 from kvplan.models.units import LIMIT, parse_bytes
-from kvplan.solver.budget import rank_granule
-from kvplan.solver.formulation import Held
+from kvplan.solver.formulate.budgets import rank_granule
+from kvplan.solver.formulate.formulation import Held
 
 Quota = int | str | Mapping[str, int | str]
 Ranks = frozenset[int]

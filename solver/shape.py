@@ -7,20 +7,21 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GivenRequests, Row
+from kvplan.kernels.instance import Budget, GivenRequests
+from kvplan.kernels.nested import Search
 from kvplan.models import Plan, Problem
 from kvplan.models.demands import Batch
+from kvplan.models.plan import Solver
 from kvplan.models.ranks import Rank
-from kvplan.solver.assemble import Credit, Engine, Moved, assemble
-from kvplan.solver.budget import auto_granule, merge_key
-from kvplan.solver.formulation import Formulation, formulate
-from kvplan.solver.refusal import infeasible
-from kvplan.solver.solve import plan_formulation, resizable
+from kvplan.solver.answer.assemble import Credit, Moved, assemble
+from kvplan.solver.answer.refusal import infeasible
+from kvplan.solver.formulate.budgets import auto_granule, merge_key
+from kvplan.solver.formulate.formulation import Formulation, formulate
+from kvplan.solver.solve.choose import plan_formulation, resizable
 from kvplan.solver.unrolled import Holds, unrolled_check
 
 if TYPE_CHECKING:
-    from kvplan.solver.device import Device
+    from kvplan.solver.solve.device import Device
 
 _COMPARED = {"name", "ranks", "batches"}  # from no name follows an integer; the others come first
 
@@ -40,7 +41,7 @@ class Shape:
         self.problem = problem
         self._planned_often = planned_often
         self.formulation = formulate(problem)
-        self.nested = Nested(self.formulation.terms)
+        self.nested = Search(self.formulation.instance)
 
     def is_of(self, problem: Problem) -> bool:
         """Whether a problem has the same integers but for the rooms of its rows."""
@@ -72,9 +73,9 @@ class Shape:
 
         Else nobody validated the problem (`model_copy`, `model_construct`); it answers for itself.
         """
-        terms = self.formulation.terms
-        wishes = terms.goals, terms.fill_shares
-        return _holds_only(_WHOLE, terms._replace(goals=(), fill_shares=())) and _holds_only(
+        instance = self.formulation.instance
+        wishes = instance.goals, instance.fill_shares
+        return _holds_only(_WHOLE, instance._replace(goals=(), fill_shares=())) and _holds_only(
             _WHOLE | {Fraction}, wishes
         )
 
@@ -119,13 +120,16 @@ class Shape:
         A headroom row has a quota of its own, which stays beside that of its rank.
         """
         quotas = quotas_of(self.problem)
-        return [(row.rank, quotas[row.rank] - row.room) for row in self.formulation.terms.every_row]
+        return [
+            (row.rank, quotas[row.rank] - row.limit_bytes)
+            for row in self.formulation.instance.every_budget
+        ]
 
     @cached_property
     def _groups(self) -> list[list[int]]:
         """Numbers of the rows with equal left sides."""
         groups: dict[object, list[int]] = {}
-        for number, row in enumerate(self.formulation.terms.every_row):
+        for number, row in enumerate(self.formulation.instance.every_budget):
             groups.setdefault(merge_key(row), []).append(number)
         return list(groups.values())
 
@@ -146,9 +150,9 @@ class Shape:
         """The check of a direct shape written out, if that pays."""
         if not self._planned_often:
             return None
-        return unrolled_check(self.formulation.terms, self.nested.demand)
+        return unrolled_check(self.formulation.instance, self.nested.demand)
 
-    def at(self, quotas: tuple[int, ...], problem: Problem) -> tuple[Formulation, Nested]:
+    def at(self, quotas: tuple[int, ...], problem: Problem) -> tuple[Formulation, Search]:
         """The formulation and its search for a problem of this shape; needs stay computed.
 
         Parameters
@@ -158,23 +162,25 @@ class Shape:
         own = self.problem.ranks
         rows = [
             row._replace(
-                room=quotas[rank] - fixed,
+                limit_bytes=quotas[rank] - fixed,
                 quota=quotas[rank] if own[rank].memory is None else row.quota,
             )
             for row, (rank, fixed) in zip(
-                self.formulation.terms.every_row, self._fixed, strict=True
+                self.formulation.instance.every_budget, self._fixed, strict=True
             )
         ]
         merged = [min([rows[i] for i in group], key=_room) for group in self._groups]
-        terms = self.formulation.terms._replace(rows=tuple(merged), every_row=tuple(rows))
-        formulation = self.formulation._replace(problem=problem, terms=terms)
-        return formulation, self.nested.rebased(terms)
+        instance = self.formulation.instance._replace(
+            budgets=tuple(merged), every_budget=tuple(rows)
+        )
+        formulation = self.formulation._replace(problem=problem, instance=instance)
+        return formulation, self.nested.rebased(instance)
 
     def plan(
         self,
         quotas: tuple[int, ...],
         problem: Callable[[], Problem],
-        engine: Engine,
+        solver: Solver,
         deadline: float | None,
         on: Device | None,
     ) -> Plan:
@@ -186,9 +192,9 @@ class Shape:
         problem : makes the problem of this shape that has them, once it is needed.
         """
         direct = self.nested.direct
-        if engine != "auto" or direct is None:
+        if solver != "auto" or direct is None:
             formulation, nested = self.at(quotas, problem())
-            return plan_formulation(formulation, nested, engine=engine, deadline=deadline, on=on)
+            return plan_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
         rooms = [quotas[rank] - fixed for rank, fixed in self._fixed]
         answer = direct.answer(
             [min([quotas[rank] - fixed for rank, fixed in tightest]) for tightest in self._tightest]
@@ -199,10 +205,10 @@ class Shape:
 
         if answer is None:
             raise infeasible(*self.at(quotas, problem()))
-        credit = Credit(engine, "nested")
+        credit = Credit(solver, "nested")
         moved_to = Moved(rooms, self._holds, moved)
         found = assemble(self.formulation, self.nested, answer, credit, moved_to)
-        return resizable(found, moved, engine, deadline)
+        return resizable(found, moved, solver, deadline)
 
 
 def quotas_of(problem: Problem) -> tuple[int, ...]:
@@ -228,5 +234,5 @@ def _holds_only(kinds: set[type], value: object) -> bool:
     return type(value) in kinds
 
 
-def _room(row: Row) -> int:
-    return row.room
+def _room(row: Budget) -> int:
+    return row.limit_bytes

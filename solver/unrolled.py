@@ -10,52 +10,52 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import FULL, LIVE, PEAK, STATE, CacheRule, Row, Terms
+from kvplan.kernels.instance import FULL, LIVE, PEAK, STATE, Budget, CacheRule, Instance
 from kvplan.kernels.values import Point
 
 Holds = Callable[[Point, Sequence[int]], bool]
-"""Whether a point breaks no rule, for rooms by row of `every_row`, in bytes."""
+"""Whether a point breaks no rule, for rooms by row of `every_budget`, in bytes."""
 
 
-def unrolled_check(terms: Terms, demand: Demand) -> Holds:
+def unrolled_check(instance: Instance, demand: Demand) -> Holds:
     """The check of a problem that `is_direct`."""
-    body = [*_ranges(terms), *_needs(terms, demand), *_rows(terms)]
-    usable = "".join(f"u{index}, " for index in range(len(terms.pools)))
+    body = [*_ranges(instance), *_needs(instance, demand), *_rows(instance)]
+    usable = "".join(f"u{index}, " for index in range(len(instance.pools)))
     names = [f"{usable}= point.usable"] if usable else []
-    if terms.fitted:
-        names += ["c, = point.capacities", f"h = c - {terms.fitted[0].flight}"]
+    if instance.fitted:
+        names += ["c, = point.capacities", f"h = c - {instance.fitted[0].flight}"]
     lines = ["def holds(point, rooms):", *names, f"return {' and '.join(body) or 'True'}"]
     scope: dict[str, Holds] = {}
     exec("\n    ".join(lines), scope)
     return scope["holds"]
 
 
-def _ranges(terms: Terms) -> Iterator[str]:
-    for fitted in terms.fitted:
+def _ranges(instance: Instance) -> Iterator[str]:
+    for fitted in instance.fitted:
         yield f"{fitted.least} <= c <= {fitted.most}"
         yield f"point.counts == ({fitted.requests},)"
-    for index, pool in enumerate(terms.pools):
+    for index, pool in enumerate(instance.pools):
         if pool.most is not None:
             yield f"u{index} <= {pool.most}"
         if pool.multiple > 1:
             yield f"not u{index} % {pool.multiple}"
 
 
-def _needs(terms: Terms, demand: Demand) -> Iterator[str]:
+def _needs(instance: Instance, demand: Demand) -> Iterator[str]:
     """u >= raw / utilization is u x num >= raw x den; what no variable moves is one figure."""
-    moving = terms.fitted[0].batch if terms.fitted else None
-    still = [pool.least for pool in terms.pools]
-    for batch in range(len(terms.batches)):
+    moving = instance.fitted[0].batch if instance.fitted else None
+    still = [pool.least for pool in instance.pools]
+    for batch in range(len(instance.batches)):
         if batch != moving:
-            raws = zip(demand.fixed(batch, 0), terms.pools, strict=True)
+            raws = zip(demand.fixed(batch, 0), instance.pools, strict=True)
             needs = [-(-raw * pool.use_den // pool.use_num) for raw, pool in raws]
             still = [*map(max, still, needs)]
     for index, need in enumerate(still):
         yield f"u{index} >= {need}"
-    for fitted in terms.fitted:
+    for fitted in instance.fitted:
         for index, raw in enumerate(demand.fixed(fitted.batch, 0)):
-            pool = terms.pools[index]
-            grown = [_blocks(rule, demand) for rule in terms.caches if rule.pool == index]
+            pool = instance.pools[index]
+            grown = [_blocks(rule, demand) for rule in instance.caches if rule.pool == index]
             own = _times(fitted.requests, " + ".join(grown)) if grown else "0"
             whole = _times(pool.use_den, f"{raw} + {own}" if raw else own)
             yield f"{_times(pool.use_num, f'u{index}')} >= {whole}"
@@ -85,21 +85,21 @@ def _blocks(rule: CacheRule, demand: Demand) -> str:
     return _times(rule.groups, f"{own} + {rule.extra_blocks}" if rule.extra_blocks else own)
 
 
-def _rows(terms: Terms) -> Iterator[str]:
+def _rows(instance: Instance) -> Iterator[str]:
     """Rows of one layout are compared with the smallest of their rooms."""
     layouts: dict[str, list[int]] = {}
-    for number, row in enumerate(terms.every_row):
-        layouts.setdefault(_bytes(terms, row), []).append(number)
+    for number, row in enumerate(instance.every_budget):
+        layouts.setdefault(_bytes(instance, row), []).append(number)
     for taken, numbers in layouts.items():
         rooms = ", ".join(f"rooms[{number}]" for number in numbers)
         yield f"{taken} <= " + (f"min({rooms})" if len(numbers) > 1 else rooms)
 
 
-def _bytes(terms: Terms, row: Row) -> str:
+def _bytes(instance: Instance, row: Budget) -> str:
     """Bytes of a row: pages of its pools, nothing else."""
     pages: dict[int, list[str]] = {}
     for index, buffers in enumerate(row.pools):
-        reserved = terms.pools[index].reserved
+        reserved = instance.pools[index].reserved
         held = f"(u{index} + {reserved})" if reserved else f"u{index}"
         for size, granule in buffers:
             text = f"{held} * {size}" if granule == 1 else f"-(-{held} * {size} // {granule})"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kvplan.kernels.terms import GoalTerm
+from kvplan.kernels.instance import ObjectiveTerm
 
 MOST_CANDIDATES = 1 << 17
 SAFE = 1 << 30  # tokens, counts and block sizes in tokens: no product of two leaves int64
@@ -34,7 +34,7 @@ class TooManyError(Exception):
 class Mover(NamedTuple):
     """A variable of the goal."""
 
-    term: GoalTerm
+    term: ObjectiveTerm
     values: Integers  # [candidate], rising
     costs: Integers  # [row, candidate] bytes
     worth: Integers  # [candidate], scaled

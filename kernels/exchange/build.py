@@ -32,18 +32,18 @@ from kvplan.kernels.exchange.costs import (
 )
 from kvplan.kernels.exchange.fitted import allowed, fitted_values, floors, last_of_equals
 from kvplan.kernels.exchange.worth import worth_of
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GoalTerm
-from kvplan.kernels.worlds import Corner, World
+from kvplan.kernels.instance import ObjectiveTerm
+from kvplan.kernels.nested import Search
+from kvplan.kernels.worlds import Bounds, LeastDemand
 
 MOST_ASKING = 1 << 15  # where a fitted variable asks for blocks that are weighed too
 
 
 def exchange_of(
-    nested: Nested,
-    world: World,
+    nested: Search,
+    world: Bounds,
     point: tuple[int, ...],
-    reached: Sequence[tuple[GoalTerm, int]],
+    reached: Sequence[tuple[ObjectiveTerm, int]],
     scale: int,
 ) -> Exchange | None:
     """The arrays of a goal in a world, fitted variables beside the goal at `point`; None: no room.
@@ -91,14 +91,14 @@ def _trimmed(mover: Mover, asked: set[int]) -> Mover:
     )
 
 
-def _check(nested: Nested, world: World, reached: Sequence[tuple[GoalTerm, int]]) -> None:
+def _check(nested: Search, world: Bounds, reached: Sequence[tuple[ObjectiveTerm, int]]) -> None:
     kinds = [term.variable.kind for term, _ in reached]
     fitted = sum(kind in FITTED for kind in kinds)
     chunked = "prefill" in kinds and nested.demand.uses_chunk
     if not nested.climbs or fitted > 1 or "copies" in kinds or chunked or any(world.copies):
         raise UnsuitedError
-    experts = nested.terms.experts
-    if max((row.room for row in nested.terms.rows), default=0) >= SAFE_BYTES:
+    experts = nested.instance.experts
+    if max((row.limit_bytes for row in nested.instance.budgets), default=0) >= SAFE_BYTES:
         raise UnsuitedError
     tops = [world.experts, *(top for term, top in reached if term.variable.kind == "experts")]
     if experts is not None and experts.lend_num * max(tops) >= 1 << 62:
@@ -106,10 +106,10 @@ def _check(nested: Nested, world: World, reached: Sequence[tuple[GoalTerm, int]]
 
 
 def _columns(
-    nested: Nested,
-    world: World,
-    corner: Corner,
-    reached: tuple[GoalTerm, int],
+    nested: Search,
+    world: Bounds,
+    corner: LeastDemand,
+    reached: tuple[ObjectiveTerm, int],
     weighed: set[int],
 ) -> tuple[Integers, Integers, dict[int, Integers]]:
     """Candidates, bytes and needs of a mover."""
@@ -124,36 +124,41 @@ def _columns(
     return *_chunks(nested, world, top), {}
 
 
-def _blocks(nested: Nested, corner: Corner, pool: int, top: int) -> tuple[Integers, Integers]:
+def _blocks(nested: Search, corner: LeastDemand, pool: int, top: int) -> tuple[Integers, Integers]:
     values = block_counts(nested, pool, corner.usable[pool], top)
-    reserved = nested.terms.pools[pool].reserved
-    rows = nested.terms.rows
+    reserved = nested.instance.pools[pool].reserved
+    rows = nested.instance.budgets
     return values, stacked([paged(values + reserved, row.pools, pool) for row in rows], values)
 
 
-def _experts(nested: Nested, corner: Corner, top: int) -> tuple[Integers, Integers]:
+def _experts(nested: Search, corner: LeastDemand, top: int) -> tuple[Integers, Integers]:
     values = np.arange(corner.experts, within(top, corner.experts) + 1, dtype=np.int64)
-    rows = nested.terms.rows
+    rows = nested.instance.budgets
     return values, stacked([slots_bytes(nested, row, values) for row in rows], values)
 
 
-def _chunks(nested: Nested, world: World, top: int) -> tuple[Integers, Integers]:
-    chunks = nested.terms.chunks
+def _chunks(nested: Search, world: Bounds, top: int) -> tuple[Integers, Integers]:
+    chunks = nested.instance.chunks
     end = chunks.index(top) + 1
     values = np.array(chunks[world.chunk : end], dtype=np.int64)
-    staging = [row.staging[world.chunk : end] or 0 for row in nested.terms.rows]
+    staging = [row.staging[world.chunk : end] or 0 for row in nested.instance.budgets]
     return values, stacked(staging, values)
 
 
 def _fitted(
-    nested: Nested, world: World, corner: Corner, term: GoalTerm, top: int, weighed: set[int]
+    nested: Search,
+    world: Bounds,
+    corner: LeastDemand,
+    term: ObjectiveTerm,
+    top: int,
+    weighed: set[int],
 ) -> tuple[Integers, Integers, dict[int, Integers]]:
     values = fitted_values(nested, world, term, top)
     usable = floors(nested, world, corner, term, values)
     legal = allowed(nested, usable, values)
     values, usable = values[legal], {pool: blocks[legal] for pool, blocks in usable.items()}
     costs = stacked(
-        [pools_bytes(nested, row, usable, weighed) for row in nested.terms.rows], values
+        [pools_bytes(nested, row, usable, weighed) for row in nested.instance.budgets], values
     )
     needs = {pool: blocks for pool, blocks in usable.items() if pool in weighed}
     last = last_of_equals([*costs, *needs.values()])

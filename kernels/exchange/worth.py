@@ -10,18 +10,18 @@ from math import lcm
 import numpy as np
 
 from kvplan.kernels.exchange.arrays import Integers, UnsuitedError
-from kvplan.kernels.terms import Curve, GoalTerm
+from kvplan.kernels.instance import Curve, ObjectiveTerm
 
 SAFE_WORTH = 1 << 50
 
 
-def scale_of(terms: Sequence[GoalTerm]) -> int:
+def scale_of(instance: Sequence[ObjectiveTerm]) -> int:
     """What makes the worth of every integer value of every term an integer."""
-    lines = [line for term in terms for line in _lines(term)]
+    lines = [line for term in instance for line in _lines(term)]
     return lcm(*(part.denominator for line in lines for part in line[1:]))
 
 
-def worth_of(term: GoalTerm, values: Integers, scale: int) -> Integers:
+def worth_of(term: ObjectiveTerm, values: Integers, scale: int) -> Integers:
     """scale x weight x curve(value), exactly."""
     lines = _lines(term)
     slopes = [int(slope * scale) for _, slope, _ in lines]
@@ -35,7 +35,7 @@ def worth_of(term: GoalTerm, values: Integers, scale: int) -> Integers:
     return worth + np.array(starts, dtype=np.int64)[piece]
 
 
-def _lines(term: GoalTerm) -> list[tuple[int | None, Fraction, Fraction]]:
+def _lines(term: ObjectiveTerm) -> list[tuple[int | None, Fraction, Fraction]]:
     """(last value, slope, worth at 0) of every piece of weight x curve; the last is open."""
     if term.curve is None:
         return [(None, term.weight, Fraction(0))]

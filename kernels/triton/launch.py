@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kvplan.kernels.batch.arrays import Array
-from kvplan.kernels.batch.columns import checked, ranges_of
-from kvplan.kernels.batch.compiled import Batch
-from kvplan.kernels.batch.limits import Limits
-from kvplan.kernels.batch.results import Fits
-from kvplan.kernels.batch.scenarios import RefusedError, Scenarios
-from kvplan.kernels.batch.search import Search
-from kvplan.kernels.batch.tile import Tile
+from kvplan.kernels.arrays.arrays import Array
+from kvplan.kernels.arrays.columns import checked, ranges_of
+from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.limits import Limits
+from kvplan.kernels.arrays.results import Fits
+from kvplan.kernels.arrays.scenarios import RefusedError, Scenarios
+from kvplan.kernels.arrays.search import Search
+from kvplan.kernels.arrays.tile import Tile
 from kvplan.kernels.triton.spec import Spec, SpecBuilder, power_of_two
 
 THREADS = 128
@@ -27,9 +27,9 @@ class Launch:
     RefusedError : what neither the batched search nor the kernel takes.
     """
 
-    def __init__(self, terms: Any, device: Any = "cuda") -> None:
-        self.batch = Batch(terms, device)
-        self.terms, self.arrays = self.batch.terms, self.batch.arrays
+    def __init__(self, instance: Any, device: Any = "cuda") -> None:
+        self.batch = Batch(instance, device)
+        self.instance, self.arrays = self.batch.instance, self.batch.arrays
 
     def fit(self, scenarios: Scenarios) -> Fits:
         """Solve every scenario in one launch."""
@@ -68,9 +68,9 @@ class Launch:
         ]
         other = [
             tile.capacity[index] if fitted.is_count else tile.count[index]
-            for index, fitted in enumerate(self.terms.fitted)
+            for index, fitted in enumerate(self.instance.fitted)
         ]
-        experts, slots = self.terms.experts, 0
+        experts, slots = self.instance.experts, 0
         if experts is not None:
             slots = search.most_slots() if experts.most is None else experts.most
         figures = [*rooms, *state.low, *high, *other, state.chunk_most, slots]
@@ -82,11 +82,11 @@ class Launch:
 
     def _rounds(self, columns: Sequence[Array], most_copies: int) -> list[int]:
         """Bisections of every goal, and of the slots kept in prefill."""
-        rows, fitted = len(self.batch.layout.rows), len(self.terms.fitted)
+        rows, fitted = len(self.batch.layout.rows), len(self.instance.fitted)
         low, high = columns[rows : rows + fitted], columns[rows + fitted : rows + 2 * fitted]
         chunk, slots = int(columns[-2].max()), int(columns[-1].max())
         rounds = []
-        for goal in self.terms.goals:
+        for goal in self.instance.goals:
             assert goal.single is not None
             kind, position = goal.single
             span = {"prefill": chunk, "experts": slots, "copies": most_copies}.get(kind, 0)
@@ -119,7 +119,7 @@ class Launch:
         fitted, pools = len(spec.fitted), len(spec.pools)
         worlds = self.batch.layout.worlds
         options = self.arrays.ints([list(world) for world in worlds])
-        options = self.arrays.xp.reshape(options, (len(worlds), len(self.terms.choices)))
+        options = self.arrays.xp.reshape(options, (len(worlds), len(self.instance.choices)))
         feasible = out[0] > 0
         return Fits(
             feasible=feasible,
@@ -140,12 +140,12 @@ def tile_of(spec: Spec, number: int, *, interpreted: bool) -> int:
     return max(1, min(wanted // lanes, power_of_two(number)))
 
 
-def fit(terms: Any, scenarios: Scenarios, *, device: Any = "cuda") -> Fits:
-    """`kvplan.kernels.batch.fit` by the fused kernel.
+def fit(instance: Any, scenarios: Scenarios, *, device: Any = "cuda") -> Fits:
+    """`kvplan.kernels.arrays.fit` by the fused kernel.
 
     Raises
     ------
     RefusedError : what the batched search refuses; given requests or utilizations that vary, and
         problems of more than 512 lanes a scenario, which the batched search takes.
     """
-    return Launch(terms, device).fit(scenarios)
+    return Launch(instance, device).fit(scenarios)

@@ -10,7 +10,7 @@ Triton's truncation and floor division agree.
 import triton
 import triton.language as tl
 
-FULL: tl.constexpr = tl.constexpr(0)  # the codes of `kernels.terms`
+FULL: tl.constexpr = tl.constexpr(0)  # the codes of `kernels.instance`
 LIVE: tl.constexpr = tl.constexpr(1)
 PEAK: tl.constexpr = tl.constexpr(2)
 FLIGHT: tl.constexpr = tl.constexpr(3)

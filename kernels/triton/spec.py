@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kvplan.kernels.batch.candidates import falling_points
-from kvplan.kernels.batch.compiled import Batch
-from kvplan.kernels.batch.layout import RowLayout
-from kvplan.kernels.batch.needs import BatchNeeds
-from kvplan.kernels.batch.scenarios import RefusedError
-from kvplan.kernels.terms import FLIGHT, LIVE, PEAK, STATE, CacheRule, Terms
+from kvplan.kernels.arrays.candidates import falling_points
+from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.layout import RowLayout
+from kvplan.kernels.arrays.needs import BatchNeeds
+from kvplan.kernels.arrays.scenarios import RefusedError
+from kvplan.kernels.instance import FLIGHT, LIVE, PEAK, STATE, CacheRule, Instance
 
 MOST_LANES = 512
 """Lanes of one scenario that a program can hold without spilling."""
@@ -69,11 +69,11 @@ class SpecBuilder:
     def __init__(
         self, batch: Batch, columns: Sequence[int], rounds: Sequence[int], most_copies: int
     ) -> None:
-        self.batch, self.terms, self.demand = batch, batch.terms, batch.demand
+        self.batch, self.instance, self.demand = batch, batch.instance, batch.demand
         self.tables: list[int] = [*columns]
         self.rounds = self._add(rounds)
         self.most_copies = self._add([most_copies])
-        self.chunk_range = range(len(self.terms.chunks))
+        self.chunk_range = range(len(self.instance.chunks))
 
     def build(self) -> Spec:
         """The whole problem.
@@ -82,17 +82,17 @@ class SpecBuilder:
         ------
         RefusedError : more lanes than a program can hold.
         """
-        terms, batch = self.terms, self.batch
+        instance, batch = self.instance, self.batch
         batches, copied = self._batches()
-        experts = terms.experts
+        experts = instance.experts
         worlds = power_of_two(len(batch.layout.worlds))
-        fitted = tuple(self._fitted(index) for index in range(len(terms.fitted)))
+        fitted = tuple(self._fitted(index) for index in range(len(instance.fitted)))
         goals, tail = self._goals(copied)
         lanes = worlds * max(goal.classes * goal.corners for goal in goals)
         if lanes > MOST_LANES:
             raise RefusedError(f"the Triton kernel does not take {lanes} lanes a scenario")
         return Spec(
-            pools=tuple(self._pool(pool) for pool in range(len(terms.pools))),
+            pools=tuple(self._pool(pool) for pool in range(len(instance.pools))),
             batches=batches,
             copied=tuple(range(len(batches) - len(copied), len(batches))),
             fitted=fitted,
@@ -100,7 +100,7 @@ class SpecBuilder:
             goals=goals,
             tail=tail,
             shares=tuple(
-                (pool, share.numerator, share.denominator) for pool, share in terms.fill_shares
+                (pool, share.numerator, share.denominator) for pool, share in instance.fill_shares
             ),
             experts=()
             if experts is None
@@ -114,7 +114,7 @@ class SpecBuilder:
             least_slots=experts.least if experts is not None else 0,
             worlds=worlds,
             options=len(batch.layout.worlds),
-            kept_rounds=self.rounds + len(terms.goals),
+            kept_rounds=self.rounds + len(instance.goals),
             unbounded=UNBOUNDED,
         )
 
@@ -125,11 +125,11 @@ class SpecBuilder:
         return start
 
     def _pool(self, pool: int) -> Numbers:
-        terms = self.terms.pools[pool]
-        rules = tuple(self._rule(rule) for rule in self.terms.caches if rule.pool == pool)
-        least = -(-terms.least // terms.multiple) * terms.multiple
-        most = -1 if terms.most is None else terms.most
-        return rules, terms.use_num, terms.use_den, terms.multiple, least, most, terms.reserved
+        rule = self.instance.pools[pool]
+        rules = tuple(self._rule(rule) for rule in self.instance.caches if rule.pool == pool)
+        least = -(-rule.least // rule.multiple) * rule.multiple
+        most = -1 if rule.most is None else rule.most
+        return rules, rule.use_num, rule.use_den, rule.multiple, least, most, rule.reserved
 
     def _rule(self, rule: CacheRule) -> Numbers:
         t, extra, offset = rule.block_tokens, rule.extra_blocks, 0
@@ -156,7 +156,7 @@ class SpecBuilder:
         copied = sorted(
             {
                 goal.single.position
-                for goal in self.terms.goals
+                for goal in self.instance.goals
                 if goal.single is not None and goal.single.kind == "copies"
             }
         )
@@ -187,12 +187,12 @@ class SpecBuilder:
         )
 
     def _fitted(self, index: int) -> Numbers:
-        fitted = self.terms.fitted[index]
+        fitted = self.instance.fitted[index]
         bears = (fitted.capacity if fitted.is_count else fitted.requests) > 0
         if fitted.is_count:
             return fitted.flight, bears, True, 1, 1, 1, 0, 0, 1
         candidates = self.batch.candidates[index]
-        points = falling_points(self.terms, index)
+        points = falling_points(self.instance, index)
         offset = self._add([figure for point in points for figure in point])
         residues = self._add(candidates.residues)
         padded = power_of_two(1 + len(points))
@@ -219,12 +219,12 @@ class SpecBuilder:
 
     def _goals(self, copied: list[int]) -> tuple[tuple[Goal, ...], tuple[int, ...]]:
         """Every step, and the pools of the last goals that are filled in one pass."""
-        terms: Terms = self.terms
-        free = [not fitted.is_count for fitted in terms.fitted]
+        instance: Instance = self.instance
+        free = [not fitted.is_count for fitted in instance.fitted]
         goals = [self._goal("start", 0, free, 0)]
-        tail_from = _tail_from(terms)
-        for number, goal in enumerate(terms.goals[:tail_from]):
-            if number == terms.fill_from:
+        tail_from = _tail_from(instance)
+        for number, goal in enumerate(instance.goals[:tail_from]):
+            if number == instance.fill_from:
                 goals.append(self._goal("settle", 0, free, 0))
             variable = goal.single
             assert variable is not None
@@ -237,10 +237,10 @@ class SpecBuilder:
             goals.append(self._goal(kind, position, free, self.rounds + number, extra))
             if kind == "capacity":
                 free[position] = False
-        if terms.fill_from >= tail_from:
+        if instance.fill_from >= tail_from:
             goals.append(self._goal("settle", 0, free, 0))
         goals.append(self._goal("end", 0, [False] * len(free), 0))
-        tail = [goal.single for goal in terms.goals[tail_from:]]
+        tail = [goal.single for goal in instance.goals[tail_from:]]
         return tuple(goals), tuple(each.position for each in tail if each is not None)
 
     def _goal(
@@ -260,11 +260,11 @@ class SpecBuilder:
         return Goal(kind, position, classes, corners, tuple(strides), rounds, extra)
 
 
-def _tail_from(terms: Terms) -> int:
+def _tail_from(instance: Instance) -> int:
     """The first goal of fill from which on only pools are raised."""
-    start = len(terms.goals)
-    while start > terms.fill_from:
-        variable = terms.goals[start - 1].single
+    start = len(instance.goals)
+    while start > instance.fill_from:
+        variable = instance.goals[start - 1].single
         if variable is None or variable.kind != "blocks":
             break
         start -= 1

@@ -9,17 +9,17 @@ from typing import NamedTuple
 from kvplan.models import AgreementFailed, InvalidProblem, Plan, Problem
 from kvplan.models.doubts import spread_doubts
 from kvplan.models.local import LocalView, brief
+from kvplan.models.plan import Solver
 from kvplan.solver.agree.compare import check_outcomes, check_views
 from kvplan.solver.agree.gather import Comm, gather
 from kvplan.solver.agree.message import Told, tell
-from kvplan.solver.assemble import Engine
-from kvplan.solver.engine import plan
+from kvplan.solver.solve.plan import plan
 
 Local = LocalView | Callable[[], LocalView]
 
 
 def plan_together(
-    local: Local, comm: Comm, timeout: float = 60.0, *, engine: Engine = "auto"
+    local: Local, comm: Comm, timeout: float = 60.0, *, solver: Solver = "auto"
 ) -> Plan:
     """Plan for all ranks of a communicator; every one calls this, and gets the same.
 
@@ -31,7 +31,7 @@ def plan_together(
         not agree; each has a communicator of its own. `NullComm()` for a single rank.
     timeout : seconds that a rank may be late. A rank that does not come is named by the others
         after so long; one that ends while the others compare notes, after twice as long.
-    engine : as for `plan`; no deadline, since time is no common ground.
+    solver : as for `plan`; no deadline, since time is no common ground.
 
     Raises
     ------
@@ -43,9 +43,9 @@ def plan_together(
     if not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
         raise InvalidProblem.at("timeout", "seconds above 0", repr(timeout))
     view, cause = _measured(local)
-    own = tell(view, {"engine": str(engine), "timeout": f"{timeout:g} s"})
+    own = tell(view, {"solver": str(solver), "timeout": f"{timeout:g} s"})
     views = gather(comm, own.encode(), timeout)
-    outcome = _answer(view, own, views, engine)
+    outcome = _answer(view, own, views, solver)
     outcomes = gather(comm, outcome.text.encode(), timeout)
     told = {rank: Told.decode(raw) for rank, raw in views.items()}
     check_outcomes({r: raw.decode(errors="replace") for r, raw in outcomes.items()}, told)
@@ -75,23 +75,23 @@ class _Outcome(NamedTuple):
     error: Exception | None = None
 
 
-def _answer(view: LocalView, own: Told, views: dict[int, bytes], engine: Engine) -> _Outcome:
+def _answer(view: LocalView, own: Told, views: dict[int, bytes], solver: Solver) -> _Outcome:
     """Solve what was gathered. Nothing raises here: the others wait for the outcome."""
     try:
         if own.encode() not in views.values():
             raise AgreementFailed(["the communicator did not give a rank its own view back"])
-        answer = _solve(view, views, engine)
+        answer = _solve(view, views, solver)
         return _Outcome(f"plan {answer.digest}", plan=answer)
     except Exception as error:
         return _Outcome(brief(f"{type(error).__name__}: {error}"), error=error)
 
 
-def _solve(view: LocalView, views: dict[int, bytes], engine: Engine) -> Plan:
+def _solve(view: LocalView, views: dict[int, bytes], solver: Solver) -> Plan:
     """The one problem of all ranks, ranks in ascending order, and its plan."""
     told = {rank: Told.decode(raw) for rank, raw in views.items()}
     check_views(told)
     ranks = [entry.rank for entry in told.values() if entry.rank is not None]
     problem = Problem.model_validate({**view.question, "ranks": ranks})
-    answer = plan(problem, engine=engine)
+    answer = plan(problem, solver=solver)
     notes = (*answer.notes, *spread_doubts(ranks))
     return answer.model_copy(update={"notes": notes})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.models import EngineError
+from kvplan.models import SolverError
 from kvplan.solver.agree.gather import run_within
 from kvplan.solver.agree.members import MemberComm
 
@@ -49,7 +49,7 @@ class TorchComm(MemberComm):
         import torch.distributed as dist
 
         if not dist.is_initialized():
-            raise EngineError("torch.distributed is not initialised: no group to agree in")
+            raise SolverError("torch.distributed is not initialised: no group to agree in")
         joined = [
             g for g in groups or (dist.group.WORLD,) if g != dist.GroupMember.NON_GROUP_MEMBER
         ]
@@ -69,5 +69,5 @@ def _default_store() -> Any:
 
     found = getattr(distributed_c10d, "_get_default_store", None)
     if found is None:
-        raise EngineError("this torch does not show the store of its default group: pass store=")
+        raise SolverError("this torch does not show the store of its default group: pass store=")
     return found()

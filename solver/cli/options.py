@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-Engine = Literal["cp-sat", "auto", "bisect"]
-ENGINES: tuple[Engine, ...] = ("cp-sat", "auto", "bisect")
+from kvplan.models.plan import Solver
+
+SOLVERS: tuple[Solver, ...] = ("cp-sat", "auto", "bisect")
 
 ProblemFile = Annotated[
     str, typer.Argument(metavar="FILE", help="Problem in YAML or JSON; - is standard input.")
@@ -24,34 +25,34 @@ Overrides = Annotated[
 ]
 
 
-def engine_of(text: str) -> Engine:
-    """Read --engine.
+def solver_of(text: str) -> Solver:
+    """Read --solver.
 
     Raises
     ------
     InvalidProblem : not one of the engines.
     """
-    if text not in ENGINES:
+    if text not in SOLVERS:
         from kvplan.models import InvalidProblem
 
-        raise InvalidProblem.at("--engine", "cp-sat, auto or bisect", repr(text))
+        raise InvalidProblem.at("--solver", "cp-sat, auto or bisect", repr(text))
     return text
 
 
-def device_of(text: str | None, engine: Engine) -> str | None:
+def device_of(text: str | None, solver: Solver) -> str | None:
     """Read --device; torch is imported only where there is one.
 
     Raises
     ------
-    InvalidProblem : another engine than bisect, no torch, or no such device.
+    InvalidProblem : another solver than bisect, no torch, or no such device.
     """
     if text is None:
         return None
-    if engine != "bisect":
+    if solver != "bisect":
         from kvplan.models import InvalidProblem
 
-        raise InvalidProblem.at("--device", "--engine bisect beside it", f"--engine {engine}")
-    from kvplan.solver.device import check_device
+        raise InvalidProblem.at("--device", "--solver bisect beside it", f"--solver {solver}")
+    from kvplan.solver.solve.device import check_device
 
     check_device(text, "--device")
     return text

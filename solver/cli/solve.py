@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kvplan.solver.cli.options import Overrides, ProblemFile, deadline_of, device_of, engine_of
+from kvplan.solver.cli.options import Overrides, ProblemFile, deadline_of, device_of, solver_of
 
 if TYPE_CHECKING:
     from kvplan.models import Infeasible, Plan, Problem
@@ -18,7 +18,7 @@ def solve(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of the report.")
     ] = False,
-    engine: Annotated[
+    solver: Annotated[
         str,
         typer.Option(
             metavar="[cp-sat|auto|bisect]",
@@ -49,7 +49,7 @@ def solve(
     ] = False,
 ) -> int:
     """Solve a problem and print the plan with its budget table."""
-    chosen, seconds = engine_of(engine), deadline_of(deadline)
+    chosen, seconds = solver_of(solver), deadline_of(deadline)
     place = device_of(device, chosen)
 
     from kvplan.models import Infeasible, Problem
@@ -60,13 +60,13 @@ def solve(
 
     answer: Plan | Infeasible
     try:
-        answer = solve_confirmed(problem, engine=chosen, deadline=seconds, device=place)
+        answer = solve_confirmed(problem, solver=chosen, deadline=seconds, device=place)
     except Infeasible as refusal:
         answer = refusal
         if advise and problem.relax:
             from kvplan.solver.explain.relax import relaxed_plan
 
-            relaxed = relaxed_plan(problem, engine=chosen, deadline=seconds, device=place)
+            relaxed = relaxed_plan(problem, solver=chosen, deadline=seconds, device=place)
             answer = relaxed or refusal
     print_answer(answer, problem, as_json=as_json)
     return 1 if isinstance(answer, Infeasible) and not advise else 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.kernels.bytes import most_blocks
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Terms, Variable
+from kvplan.kernels.instance import Instance, Variable
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Answer
 
 MARGIN_BLOCKS = 3
@@ -21,7 +21,7 @@ class Box(NamedTuple):
     usable: tuple[int, ...]  # blocks by pool
 
 
-def box_of(nested: Nested, bracket: Answer, *, margin: bool) -> Box:
+def box_of(nested: Search, bracket: Answer, *, margin: bool) -> Box:
     """Solo maxima: every variable at its largest with all else at its least.
 
     Parameters
@@ -32,10 +32,10 @@ def box_of(nested: Nested, bracket: Answer, *, margin: bool) -> Box:
         early shows.
     """
     worlds = [world for world in nested.worlds() if nested.possible(world)]
-    terms = nested.terms
+    instance = nested.instance
     known: dict[Variable, int] = {}
-    if terms.goals and bracket.bounds[0] is not None:
-        first, weight = terms.goals[0].single, terms.goals[0].terms[0].weight
+    if instance.goals and bracket.bounds[0] is not None:
+        first, weight = instance.goals[0].single, instance.goals[0].members[0].weight
         if first is not None:
             known[first] = int(bracket.bounds[0] / weight)
 
@@ -48,42 +48,42 @@ def box_of(nested: Nested, bracket: Answer, *, margin: bool) -> Box:
         return top if most is None else min(top, most)
 
     fitted = []
-    for index, request in enumerate(terms.fitted):
+    for index, request in enumerate(instance.fitted):
         grid = nested.grids[index]
-        widest = max((rule.block_tokens for rule in terms.caches), default=1)
+        widest = max((rule.block_tokens for rule in instance.caches), default=1)
         extra = 1 if grid is None else MARGIN_BLOCKS * widest
         kind = "count" if request.is_count else "capacity"
         fitted.append(solo(Variable(kind, index), extra, request.most))
-    experts = terms.experts
-    chunk = solo(Variable("prefill"), 0, None) if len(terms.chunks) > 1 else terms.chunks[0]
+    experts = instance.experts
+    chunk = solo(Variable("prefill"), 0, None) if len(instance.chunks) > 1 else instance.chunks[0]
     return Box(
         fitted=tuple(fitted),
-        chunks=min(terms.chunks.index(chunk) + 1 + margin, len(terms.chunks)),
+        chunks=min(instance.chunks.index(chunk) + 1 + margin, len(instance.chunks)),
         experts=solo(Variable("experts"), 1, experts.most) if experts else 0,
         usable=tuple(
             solo(Variable("blocks", index), pool.multiple, pool.most)
-            for index, pool in enumerate(terms.pools)
+            for index, pool in enumerate(instance.pools)
         ),
     )
 
 
-def open_box(terms: Terms) -> Box:
+def open_box(instance: Instance) -> Box:
     """Crude bounds that no search takes part in: what each variable could take of a whole room."""
     usable = []
-    for index, pool in enumerate(terms.pools):
-        rooms = [(row.room, row.pools[index]) for row in terms.rows if row.pools]
+    for index, pool in enumerate(instance.pools):
+        rooms = [(row.limit_bytes, row.pools[index]) for row in instance.budgets if row.pools]
         held = [most_blocks(room, buffers) for room, buffers in rooms if buffers]
         most = max(0, min(held) - pool.reserved)
         usable.append(most if pool.most is None else min(most, pool.most))
-    raw = sum(blocks * pool.use_num for blocks, pool in zip(usable, terms.pools, strict=True))
+    raw = sum(blocks * pool.use_num for blocks, pool in zip(usable, instance.pools, strict=True))
     experts = 0
-    if terms.experts is not None:
-        smallest = min(size for _, size in terms.experts.sizes)
-        experts = max([0, *(row.room // smallest for row in terms.rows if row.layers)])
-        experts = experts if terms.experts.most is None else min(experts, terms.experts.most)
+    if instance.experts is not None:
+        smallest = min(size for _, size in instance.experts.sizes)
+        experts = max([0, *(row.limit_bytes // smallest for row in instance.budgets if row.layers)])
+        experts = experts if instance.experts.most is None else min(experts, instance.experts.most)
     return Box(
-        fitted=tuple(max(f.least, raw) if f.most is None else f.most for f in terms.fitted),
-        chunks=len(terms.chunks),
+        fitted=tuple(max(f.least, raw) if f.most is None else f.most for f in instance.fitted),
+        chunks=len(instance.chunks),
         experts=experts,
         usable=tuple(usable),
     )

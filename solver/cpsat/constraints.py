@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.terms import Buffers, Row, Terms
+from kvplan.kernels.instance import Budget, Buffers, Instance
 from kvplan.solver.cpsat.model import Linear, Model, constant, total
 from kvplan.solver.cpsat.variables import Variables
 
 
-def add_floors(model: Model, terms: Terms, variables: Variables, raws: list[list[Linear]]) -> None:
+def add_floors(
+    model: Model, instance: Instance, variables: Variables, raws: list[list[Linear]]
+) -> None:
     """usable x u_num >= raw x u_den for every batch and pool: an exact ceil by integrality."""
     for raw in raws:
-        for pool, usable, need in zip(terms.pools, variables.usable, raw, strict=True):
+        for pool, usable, need in zip(instance.pools, variables.usable, raw, strict=True):
             model.bound(total([(pool.use_num, usable), (-pool.use_den, need)]), least=0)
 
 
-def add_lending(model: Model, terms: Terms, variables: Variables) -> None:
+def add_lending(model: Model, instance: Instance, variables: Variables) -> None:
     """Ep <= E, E - Ep <= floor(fraction x E), Ep >= min(E, keep)."""
-    experts = terms.experts
+    experts = instance.experts
     if experts is None or not experts.lend_num:
         return
     lent = total([(1, variables.experts), (-1, variables.kept)])
@@ -56,16 +58,16 @@ def sized_slots(model: Model, slots: Linear, sizes: tuple[tuple[int, int], ...])
     return total([*forms, (sizes[-1][1], rest)])
 
 
-def row_bytes(model: Model, terms: Terms, variables: Variables, row: Row) -> Linear:
+def row_bytes(model: Model, instance: Instance, variables: Variables, row: Budget) -> Linear:
     """All that lives on a rank in a phase, fixed consumers apart."""
     forms: list[tuple[int, Linear]] = []
-    for pool, usable, buffers in zip(terms.pools, variables.usable, row.pools, strict=False):
+    for pool, usable, buffers in zip(instance.pools, variables.usable, row.pools, strict=False):
         allocated = total([(1, usable), (1, constant(pool.reserved))])
         forms.append((1, pool_bytes(model, allocated, buffers)))
-    if row.layers and terms.experts is not None:
+    if row.layers and instance.experts is not None:
         slots = variables.kept if row.lent else variables.experts
-        one_layer = sized_slots(model, slots, terms.experts.sizes)
-        arena = paged_bytes(model, total([(row.layers, one_layer)]), terms.experts.granule)
+        one_layer = sized_slots(model, slots, instance.experts.sizes)
+        arena = paged_bytes(model, total([(row.layers, one_layer)]), instance.experts.granule)
         forms.append((1, arena))
     if row.staging:
         forms.append((1, variables.chunk.table(model, row.staging)))
@@ -74,27 +76,31 @@ def row_bytes(model: Model, terms: Terms, variables: Variables, row: Row) -> Lin
     return total(forms)
 
 
-def add_rows(model: Model, terms: Terms, variables: Variables) -> None:
+def add_rows(model: Model, instance: Instance, variables: Variables) -> None:
     """Bytes of every merged row within its room: the tightest rank rules."""
-    for row in terms.rows:
-        model.bound(row_bytes(model, terms, variables, row), most=row.room)
+    for row in instance.budgets:
+        model.bound(row_bytes(model, instance, variables, row), most=row.limit_bytes)
 
 
-def add_linear(model: Model, terms: Terms, variables: Variables, copies: dict[int, Linear]) -> None:
+def add_linear(
+    model: Model, instance: Instance, variables: Variables, copies: dict[int, Linear]
+) -> None:
     """The user's linear constraints."""
-    for constraint in terms.constraints:
+    for constraint in instance.constraints:
         forms: list[tuple[int, Linear]] = []
-        for coefficient, (kind, index), option in constraint.terms:
+        for coefficient, (kind, index), option in constraint.members:
             if kind == "choice":
                 forms.append((coefficient, variables.options[index][option]))
             else:
-                forms.append((coefficient, form_of(model, terms, variables, copies, kind, index)))
+                forms.append(
+                    (coefficient, form_of(model, instance, variables, copies, kind, index))
+                )
         model.bound(total(forms), constraint.least, constraint.most)
 
 
 def form_of(
     model: Model,
-    terms: Terms,
+    instance: Instance,
     variables: Variables,
     copies: dict[int, Linear],
     kind: str,
@@ -108,7 +114,7 @@ def form_of(
     if kind == "count":
         return variables.counts[index]
     if kind == "prefill":
-        return variables.chunk.table(model, terms.chunks)
+        return variables.chunk.table(model, instance.chunks)
     if kind == "experts":
         return variables.experts
     if kind == "choice":
@@ -117,7 +123,7 @@ def form_of(
 
 
 def add_copies(
-    model: Model, terms: Terms, variables: Variables, raw: list[Linear], hint: int
+    model: Model, instance: Instance, variables: Variables, raw: list[Linear], hint: int
 ) -> Linear:
     """Whole copies that the blocks hold: the largest k with k raw u_den <= usable u_num.
 
@@ -125,7 +131,7 @@ def add_copies(
     """
     needs = [
         (pool, usable, need)
-        for pool, usable, need in zip(terms.pools, variables.usable, raw, strict=True)
+        for pool, usable, need in zip(instance.pools, variables.usable, raw, strict=True)
         if model.high(need)
     ]
     held = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.nested import Search
 from kvplan.kernels.ordered import complete
-from kvplan.kernels.terms import Terms
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat.box import box_of, open_box
@@ -31,7 +31,7 @@ class UndecidedError(Exception):
 
 
 def solve_program(
-    nested: Nested,
+    nested: Search,
     bracket: Answer,
     *,
     margin: bool,
@@ -53,37 +53,37 @@ def solve_program(
     """
     try:
         box = box_of(nested, bracket, margin=margin)
-        program = build_program(nested.terms, nested.demand, box, bracket.point)
+        program = build_program(nested.instance, nested.demand, box, bracket.point)
     except ContradictionError:
         return Solved(None, 0.0)
     driver = Driver(program, deadline)
     # Beside bounds that are taken from the search, its point may be taken too where it obeys.
-    broken = broken_rules(nested.terms, nested.demand, bracket.point)
+    broken = broken_rules(nested.instance, nested.demand, bracket.point)
     driver.has_point = use_bounds and not any(broken)
     limits = bracket.bounds if use_bounds else (None,) * len(bracket.bounds)
     answer = _decide(nested, program, driver, limits)
     return Solved(answer, driver.deterministic_time)
 
 
-def least_point(terms: Terms) -> Point:
+def least_point(instance: Instance) -> Point:
     """Every decision at its smallest: a hint that needs no search, feasible or not."""
-    experts = terms.experts.least if terms.experts else 0
+    experts = instance.experts.least if instance.experts else 0
     return Point(
-        capacities=tuple(f.capacity if f.is_count else f.least for f in terms.fitted),
-        counts=tuple(f.least if f.is_count else f.requests for f in terms.fitted),
+        capacities=tuple(f.capacity if f.is_count else f.least for f in instance.fitted),
+        counts=tuple(f.least if f.is_count else f.requests for f in instance.fitted),
         chunk=0,
-        options=tuple(0 for _ in terms.choices),
+        options=tuple(0 for _ in instance.choices),
         experts=experts,
         kept=experts,
-        usable=tuple(pool.least for pool in terms.pools),
+        usable=tuple(pool.least for pool in instance.pools),
     )
 
 
-def proves_infeasible(nested: Nested, deadline: float | None) -> bool | None:
+def proves_infeasible(nested: Search, deadline: float | None) -> bool | None:
     """Whether CP-SAT, on domains that no search took part in, finds no point; None: undecided."""
-    terms = nested.terms
+    instance = nested.instance
     try:
-        program = build_program(terms, nested.demand, open_box(terms), least_point(terms))
+        program = build_program(instance, nested.demand, open_box(instance), least_point(instance))
     except ContradictionError:
         return True
     verdict = Driver(program, deadline).satisfy()
@@ -91,13 +91,13 @@ def proves_infeasible(nested: Nested, deadline: float | None) -> bool | None:
 
 
 def _decide(
-    nested: Nested, program: Program, driver: Driver, limits: tuple[Fraction | int | None, ...]
+    nested: Search, program: Program, driver: Driver, limits: tuple[Fraction | int | None, ...]
 ) -> Answer | None:
     decided: list[Fraction] = []
     if not any(form.terms for form, _ in program.goals) and _is_empty(driver.satisfy()):
         return None
     for (form, scale), limit in zip(program.goals, limits, strict=False):
-        if len(decided) >= nested.terms.fill_from:
+        if len(decided) >= nested.instance.fill_from:
             decided += raise_tail(nested, program, decided)
         if len(decided) == len(program.goals):
             break
@@ -113,18 +113,18 @@ def _decide(
             bound = None if driver.bound is None else Fraction(driver.bound, scale)
             return _feasible(nested, program, [*decided, bound])
         decided.append(Fraction(program.model.value(form), scale))
-    if not nested.terms.blocks_are_coupled:
+    if not nested.instance.blocks_are_coupled:
         return complete(nested, world_at(nested, program.point(), len(decided)), decided)
     exact = fill_coupled(nested, program, driver, decided)
     return _valued(nested, program.point(), decided, exact=exact)
 
 
-def _by_arithmetic(nested: Nested, program: Program, decided: list[Fraction]) -> bool:
+def _by_arithmetic(nested: Search, program: Program, decided: list[Fraction]) -> bool:
     """Whether the next goal is blocks of a pool that arithmetic settles."""
-    terms = nested.terms
-    if len(decided) < terms.fill_from:
+    instance = nested.instance
+    if len(decided) < instance.fill_from:
         return False
-    variable = terms.goals[len(decided)].single
+    variable = instance.goals[len(decided)].single
     if variable is None or variable.kind != "blocks":
         return False
     return raise_blocks(nested, program, decided, variable.position)
@@ -136,18 +136,18 @@ def _is_empty(verdict: Verdict) -> bool:
     return verdict is Verdict.INFEASIBLE
 
 
-def _feasible(nested: Nested, program: Program, bounds: list[Fraction | None]) -> Answer:
+def _feasible(nested: Search, program: Program, bounds: list[Fraction | None]) -> Answer:
     """The best solution so far, filled up where fill is arithmetic; not proven."""
     point = program.point()
-    if not nested.terms.blocks_are_coupled:
+    if not nested.instance.blocks_are_coupled:
         point = complete(nested, world_at(nested, point, len(bounds)), bounds).point
     return _valued(nested, point, bounds, exact=False)
 
 
 def _valued(
-    nested: Nested, point: Point, bounds: list[Fraction] | list[Fraction | None], *, exact: bool
+    nested: Search, point: Point, bounds: list[Fraction] | list[Fraction | None], *, exact: bool
 ) -> Answer:
-    goals = nested.terms.goals
-    values = tuple(goal_value(nested.terms, nested.demand, point, goal) for goal in goals)
+    goals = nested.instance.goals
+    values = tuple(goal_value(nested.instance, nested.demand, point, goal) for goal in goals)
     padded = (*bounds, *(None for _ in goals[len(bounds) :]))
     return Answer(point, values, padded, exact)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvplan.kernels.bytes import least_kept, most_blocks, pool_bytes
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Row
+from kvplan.kernels.instance import Budget
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Point
 from kvplan.solver.check import row_bytes
 from kvplan.solver.cpsat.program import Program
@@ -14,63 +14,63 @@ from kvplan.solver.cpsat.shortcut import keep_experts, lower_blocks
 from kvplan.solver.cpsat.solve import Driver, Verdict, negated
 
 
-def fill_coupled(nested: Nested, program: Program, driver: Driver, decided: list[Fraction]) -> bool:
+def fill_coupled(nested: Search, program: Program, driver: Driver, decided: list[Fraction]) -> bool:
     """Shares, experts kept in prefill, and every other pool at its smallest legal value.
 
     Fill by pools or copies is among the decided goals already. Returns whether every step was
     proven.
     """
-    terms, variables = nested.terms, program.variables
+    instance, variables = nested.instance, program.variables
     steps = []
     for pool, cap in _share_caps(nested, program, driver):
         # Where no point fits the share, the pool takes as few blocks as still hold.
         reachable = max(cap, _fewest(program, driver, pool))
         program.model.bound(variables.usable[pool], most=reachable)
         steps.append(driver.maximize(variables.usable[pool]))
-    shared = {pool for pool, _ in terms.fill_shares}
+    shared = {pool for pool, _ in instance.fill_shares}
     if shared or not keep_experts(nested, program, decided):
         steps.append(driver.maximize(variables.kept))
-    for pool in range(len(terms.pools)):
-        if pool in terms.fill_pools or pool in shared:
+    for pool in range(len(instance.pools)):
+        if pool in instance.fill_pools or pool in shared:
             continue
         if not lower_blocks(nested, program, decided, pool):
             steps.append(driver.maximize(negated(variables.usable[pool])))
     return all(step is Verdict.OPTIMAL for step in steps)
 
 
-def _share_caps(nested: Nested, program: Program, driver: Driver) -> list[tuple[int, int]]:
+def _share_caps(nested: Search, program: Program, driver: Driver) -> list[tuple[int, int]]:
     """The cap of each share pool: its share of what all but the share pools leave."""
-    terms = nested.terms
-    if not terms.fill_shares:
+    instance = nested.instance
+    if not instance.fill_shares:
         return []
     point = _at_fewest(nested, program, driver)
     caps = []
-    for pool, share in terms.fill_shares:
+    for pool, share in instance.fill_shares:
         limits = [
             most_blocks(int(share * _rest(nested, row, point) // 1), row.pools[pool])
-            for row in terms.rows
+            for row in instance.budgets
             if row.pools and row.pools[pool]
         ]
-        cap = min(limits) - terms.pools[pool].reserved
-        cap = cap // terms.pools[pool].multiple * terms.pools[pool].multiple
+        cap = min(limits) - instance.pools[pool].reserved
+        cap = cap // instance.pools[pool].multiple * instance.pools[pool].multiple
         caps.append((pool, max(cap, point.usable[pool])))
     return caps
 
 
-def _rest(nested: Nested, row: Row, point: Point) -> int:
+def _rest(nested: Search, row: Budget, point: Point) -> int:
     """Room of a row less everything but the share pools."""
-    terms = nested.terms
+    instance = nested.instance
     mine = sum(
-        pool_bytes(point.usable[pool] + terms.pools[pool].reserved, row.pools[pool])
-        for pool, _ in terms.fill_shares
+        pool_bytes(point.usable[pool] + instance.pools[pool].reserved, row.pools[pool])
+        for pool, _ in instance.fill_shares
     )
-    return row.room - row_bytes(terms, row, point) + mine
+    return row.limit_bytes - row_bytes(instance, row, point) + mine
 
 
-def _at_fewest(nested: Nested, program: Program, driver: Driver) -> Point:
+def _at_fewest(nested: Search, program: Program, driver: Driver) -> Point:
     """The decided point with each pool at the fewest blocks it could have, kept experts too."""
     point = program.point()
-    experts = nested.terms.experts
+    experts = nested.instance.experts
     return point._replace(
         usable=tuple(_fewest(program, driver, pool) for pool in range(len(point.usable))),
         kept=least_kept(point.experts, experts) if experts else 0,

@@ -6,17 +6,17 @@ from fractions import Fraction
 from itertools import pairwise
 from math import lcm
 
-from kvplan.kernels.terms import GoalTerm, GoalTerms, Terms
+from kvplan.kernels.instance import Instance, Objective, ObjectiveTerm
 from kvplan.kernels.values import curve_at, rises, term_value
 from kvplan.solver.cpsat.constraints import form_of
 from kvplan.solver.cpsat.model import Linear, Model, constant, total
 from kvplan.solver.cpsat.variables import Variables
 
 
-def goal_scale(goal: GoalTerms) -> int:
+def goal_scale(goal: Objective) -> int:
     """What makes every coefficient of a goal whole: values, and slopes of curves."""
     denominators = [1]
-    for term in goal.terms:
+    for term in goal.members:
         if term.curve is None:
             denominators.append(term.weight.denominator)
             continue
@@ -27,37 +27,43 @@ def goal_scale(goal: GoalTerms) -> int:
 
 
 def goal_form(
-    model: Model, terms: Terms, variables: Variables, copies: dict[int, Linear], goal: GoalTerms
+    model: Model,
+    instance: Instance,
+    variables: Variables,
+    copies: dict[int, Linear],
+    goal: Objective,
 ) -> Linear:
     """scale x goal as a form."""
     scale = goal_scale(goal)
-    forms = [(1, _term_form(model, terms, variables, copies, term, scale)) for term in goal.terms]
+    forms = [
+        (1, _term_form(model, instance, variables, copies, term, scale)) for term in goal.members
+    ]
     return total(forms)
 
 
 def _term_form(
     model: Model,
-    terms: Terms,
+    instance: Instance,
     variables: Variables,
     copies: dict[int, Linear],
-    term: GoalTerm,
+    term: ObjectiveTerm,
     scale: int,
 ) -> Linear:
     kind, index = term.variable
     if kind == "prefill":
-        tokens = terms.chunks[: variables.chunk.number]
+        tokens = instance.chunks[: variables.chunk.number]
         return variables.chunk.table(model, [int(scale * term_value(term, c)) for c in tokens])
     if kind == "choice":
         literals = variables.options[index]
         values = [int(scale * term_value(term, -o)) for o in range(len(literals))]
         return model.table(literals, values)
-    form = form_of(model, terms, variables, copies, kind, index)
+    form = form_of(model, instance, variables, copies, kind, index)
     if term.curve is None:
         return total([(int(scale * term.weight), form)])
     return _curve_form(model, term, form, scale)
 
 
-def _segments(term: GoalTerm) -> list[tuple[Fraction, Fraction, Fraction]]:
+def _segments(term: ObjectiveTerm) -> list[tuple[Fraction, Fraction, Fraction]]:
     """(x0, weighted slope, weighted y0) of every piece, the flat ends included."""
     assert term.curve is not None
     points = term.curve
@@ -68,7 +74,7 @@ def _segments(term: GoalTerm) -> list[tuple[Fraction, Fraction, Fraction]]:
     return pieces
 
 
-def _curve_form(model: Model, term: GoalTerm, form: Linear, scale: int) -> Linear:
+def _curve_form(model: Model, term: ObjectiveTerm, form: Linear, scale: int) -> Linear:
     """scale x weight x curve(variable): one boolean a piece, exact on each.
 
     A curve that only flattens (concave) needs no boolean: the worth lies below every piece.

@@ -6,7 +6,7 @@ The formulas stand in `kvplan.kernels.need`; here each ceil and floor is a pair 
 from __future__ import annotations
 
 from kvplan.kernels.demand import Coupling, Demand
-from kvplan.kernels.terms import FLIGHT, FULL, LIVE, PEAK, PREFILL, STATE, CacheRule
+from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, PREFILL, STATE, CacheRule
 from kvplan.solver.cpsat.model import Linear, Model, constant, total
 from kvplan.solver.cpsat.variables import Variables
 
@@ -17,20 +17,20 @@ class Needs:
     def __init__(self, model: Model, demand: Demand, variables: Variables) -> None:
         self.model = model
         self.demand = demand
-        self.terms = demand.terms
+        self.instance = demand.instance
         self.variables = variables
-        tokens = self.terms.chunks[: variables.chunk.number]
-        flights = [chunk * self.terms.batches_in_flight for chunk in tokens]
+        tokens = self.instance.chunks[: variables.chunk.number]
+        flights = [chunk * self.instance.batches_in_flight for chunk in tokens]
         self.prefill_flight = variables.chunk.tabled(model, flights)
 
     def raw(self, batch: int) -> list[Linear]:
         """Raw blocks of a batch by pool: given requests, fitted ones, shared prefix."""
         forms: list[list[tuple[int, Linear]]] = [
             [(1, self._by_chunk([self.demand.fixed(batch, k)[pool] for k in self._chunks()]))]
-            for pool in range(len(self.terms.pools))
+            for pool in range(len(self.instance.pools))
         ]
-        for index in self.terms.batches[batch].fitted:
-            add = self._counted if self.terms.fitted[index].is_count else self._sized
+        for index in self.instance.batches[batch].fitted:
+            add = self._counted if self.instance.fitted[index].is_count else self._sized
             for pool, form in enumerate(add(index)):
                 forms[pool].append((1, form))
         for coupling in self.demand.couplings[batch]:
@@ -48,10 +48,11 @@ class Needs:
 
     def _counted(self, index: int) -> list[Linear]:
         """count x need of one, by pool; the need may depend on the chunk."""
-        capacity = self.terms.fitted[index].capacity
+        capacity = self.instance.fitted[index].capacity
         owns = [self.demand.own(index, capacity, k) for k in self._chunks()]
         return [
-            self._times(index, [own[pool] for own in owns]) for pool in range(len(self.terms.pools))
+            self._times(index, [own[pool] for own in owns])
+            for pool in range(len(self.instance.pools))
         ]
 
     def _times(self, index: int, needs: list[int]) -> Linear:
@@ -63,10 +64,10 @@ class Needs:
 
     def _sized(self, index: int) -> list[Linear]:
         """Need of a fitted capacity by pool, times its fixed count."""
-        forms: list[list[tuple[int, Linear]]] = [[] for _ in self.terms.pools]
-        for rule in self.terms.caches:
+        forms: list[list[tuple[int, Linear]]] = [[] for _ in self.instance.pools]
+        for rule in self.instance.caches:
             forms[rule.pool].append((1, self._own(index, rule)))
-        count = self.terms.fitted[index].requests
+        count = self.instance.fitted[index].requests
         return [total((count * factor, form) for factor, form in parts) for parts in forms]
 
     def _own(self, index: int, rule: CacheRule) -> Linear:
@@ -77,7 +78,7 @@ class Needs:
         return total([(rule.groups, rules[rule.kind](index, rule))])
 
     def _prefix_blocks(self, index: int, rule: CacheRule) -> int:
-        batch = self.terms.batches[self.terms.fitted[index].batch]
+        batch = self.instance.batches[self.instance.fitted[index].batch]
         return batch.prefix_tokens // rule.block_tokens
 
     def _flight(self, rule: CacheRule) -> Linear:
@@ -105,7 +106,7 @@ class Needs:
 
     def _stale_end(self, index: int, rule: CacheRule) -> Linear:
         """(H + 1 - W) // t with H = C - d."""
-        offset = 1 - rule.reach - self.terms.fitted[index].flight
+        offset = 1 - rule.reach - self.instance.fitted[index].flight
         shifted = total([(1, self.variables.capacities[index]), (1, constant(offset))])
         return self.model.floor_div(shifted, rule.block_tokens)
 
@@ -116,7 +117,7 @@ class Needs:
         reached = model.floor_div(
             total([(1, kept), (1, constant(1 - rule.reach))]), rule.block_tokens
         )
-        history = total([(1, capacity), (-1, constant(self.terms.fitted[index].flight))])
+        history = total([(1, capacity), (-1, constant(self.instance.fitted[index].flight))])
         written = model.ceil_div(history, rule.block_tokens)
         start = model.largest(constant(first), written)
         return model.largest(constant(0), total([(1, reached), (-1, start)]))
@@ -145,8 +146,8 @@ class Needs:
         """B less the blocks stale for every request: [S, min(B, least stale end))."""
         rule, shared, end = coupling
         ends = [constant(shared)] + ([] if end is None else [constant(end)])
-        for index in self.terms.batches[batch].fitted:
-            request = self.terms.fitted[index]
+        for index in self.instance.batches[batch].fitted:
+            request = self.instance.fitted[index]
             if request.requests and not request.is_count:
                 ends.append(self._stale_end(index, rule))
         dead = self._positive(self.model.smallest(*ends), rule.sink_blocks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import GoalTerms, Terms
+from kvplan.kernels.instance import Instance, Objective
 from kvplan.kernels.values import Point, copies_held
 from kvplan.solver.cpsat.box import Box
 from kvplan.solver.cpsat.constraints import (
@@ -25,7 +25,7 @@ class Program(NamedTuple):
     """A built model with its decisions and the goals that CP-SAT decides."""
 
     model: Model
-    terms: Terms
+    instance: Instance
     variables: Variables
     goals: tuple[tuple[Linear, int], ...]  # form and scale, in order
 
@@ -58,7 +58,7 @@ def _chosen(model: Model, literals: list[Linear]) -> int:
     return next(index for index, literal in enumerate(literals) if model.value(literal))
 
 
-def build_program(terms: Terms, demand: Demand, box: Box, point: Point) -> Program:
+def build_program(instance: Instance, demand: Demand, box: Box, point: Point) -> Program:
     """Build the model; `point` is the hint.
 
     Raises
@@ -67,28 +67,30 @@ def build_program(terms: Terms, demand: Demand, box: Box, point: Point) -> Progr
     TooLargeError : a row would leave CP-SAT's range.
     """
     model = Model()
-    variables = create_variables(model, terms, box, point)
+    variables = create_variables(model, instance, box, point)
     needs = Needs(model, demand, variables)
-    raws = [needs.raw(batch) for batch in range(len(terms.batches))]
-    add_floors(model, terms, variables, raws)
-    add_lending(model, terms, variables)
-    add_rows(model, terms, variables)
-    wanted = terms.goals if terms.blocks_are_coupled else terms.goals[: terms.fill_from]
+    raws = [needs.raw(batch) for batch in range(len(instance.batches))]
+    add_floors(model, instance, variables, raws)
+    add_lending(model, instance, variables)
+    add_rows(model, instance, variables)
+    wanted = instance.goals if instance.blocks_are_coupled else instance.goals[: instance.fill_from]
     copies = {
         batch: add_copies(
-            model, terms, variables, raws[batch], copies_held(terms, demand, point, batch)
+            model, instance, variables, raws[batch], copies_held(instance, demand, point, batch)
         )
-        for batch in _copied_batches(terms, wanted)
+        for batch in _copied_batches(instance, wanted)
     }
-    add_linear(model, terms, variables, copies)
+    add_linear(model, instance, variables, copies)
     goals = tuple(
-        (goal_form(model, terms, variables, copies, goal), goal_scale(goal)) for goal in wanted
+        (goal_form(model, instance, variables, copies, goal), goal_scale(goal)) for goal in wanted
     )
-    return Program(model, terms, variables, goals)
+    return Program(model, instance, variables, goals)
 
 
-def _copied_batches(terms: Terms, goals: tuple[GoalTerms, ...]) -> list[int]:
+def _copied_batches(instance: Instance, goals: tuple[Objective, ...]) -> list[int]:
     """Batches whose copies the model needs: in the goals it decides, or in a constraint."""
-    used = [term.variable for goal in goals for term in goal.terms]
-    used += [variable for constraint in terms.constraints for _, variable, _ in constraint.terms]
+    used = [term.variable for goal in goals for term in goal.members]
+    used += [
+        variable for constraint in instance.constraints for _, variable, _ in constraint.members
+    ]
     return sorted({variable.position for variable in used if variable.kind == "copies"})

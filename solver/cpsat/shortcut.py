@@ -10,17 +10,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvplan.kernels.bytes import least_kept
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.instance import Variable
+from kvplan.kernels.nested import Search
 from kvplan.kernels.shares import most_kept
-from kvplan.kernels.terms import Variable
 from kvplan.kernels.values import Point, goal_value
-from kvplan.kernels.worlds import Corner
+from kvplan.kernels.worlds import LeastDemand
 from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat.program import Program
 from kvplan.solver.cpsat.worlds import world_at
 
 
-def raise_blocks(nested: Nested, program: Program, decided: list[Fraction], pool: int) -> bool:
+def raise_blocks(nested: Search, program: Program, decided: list[Fraction], pool: int) -> bool:
     """Settle a pool at the most that fits, if that point obeys; the model is told."""
     point = program.point()
     world = world_at(nested, point, len(decided))
@@ -30,13 +30,13 @@ def raise_blocks(nested: Nested, program: Program, decided: list[Fraction], pool
     return _accept(nested, program, decided, candidate, Variable("blocks", pool))
 
 
-def raise_tail(nested: Nested, program: Program, decided: list[Fraction]) -> list[Fraction]:
+def raise_tail(nested: Search, program: Program, decided: list[Fraction]) -> list[Fraction]:
     """Settle all pools that are still to be filled, if the point that reaches every bound obeys.
 
     Each pool is at the most that fits beside those before it and the others' least.
     """
-    terms = nested.terms
-    goals = [goal.single for goal in terms.goals[len(decided) :]]
+    instance = nested.instance
+    goals = [goal.single for goal in instance.goals[len(decided) :]]
     pools = [goal.position for goal in goals if goal is not None and goal.kind == "blocks"]
     if len(pools) < len(goals):
         return []
@@ -53,7 +53,7 @@ def raise_tail(nested: Nested, program: Program, decided: list[Fraction]) -> lis
     return [Fraction(candidate.usable[pool]) for pool in pools]
 
 
-def lower_blocks(nested: Nested, program: Program, decided: list[Fraction], pool: int) -> bool:
+def lower_blocks(nested: Search, program: Program, decided: list[Fraction], pool: int) -> bool:
     """Settle a pool at its floor, the others as in the last solution, if that point obeys."""
     point = program.point()
     corner = next(nested.corners(world_at(nested, point, len(decided))))
@@ -62,7 +62,7 @@ def lower_blocks(nested: Nested, program: Program, decided: list[Fraction], pool
     return _accept(nested, program, decided, candidate, Variable("blocks", pool))
 
 
-def keep_experts(nested: Nested, program: Program, decided: list[Fraction]) -> bool:
+def keep_experts(nested: Search, program: Program, decided: list[Fraction]) -> bool:
     """Settle the slots that stay during prefill at the most beside every pool's least."""
     point = program.point()
     world = world_at(nested, point, len(decided))
@@ -71,9 +71,9 @@ def keep_experts(nested: Nested, program: Program, decided: list[Fraction]) -> b
     return _accept(nested, program, decided, candidate, None)
 
 
-def _at(nested: Nested, point: Point, corner: Corner) -> Point:
+def _at(nested: Search, point: Point, corner: LeastDemand) -> Point:
     """The point with a corner's blocks, and as few experts kept in prefill as may be."""
-    experts = nested.terms.experts
+    experts = nested.instance.experts
     kept = least_kept(point.experts, experts) if experts else 0
     return point._replace(usable=corner.usable, kept=kept)
 
@@ -83,7 +83,7 @@ def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
 
 
 def _accept(
-    nested: Nested,
+    nested: Search,
     program: Program,
     decided: list[Fraction],
     point: Point,
@@ -101,13 +101,13 @@ def _accept(
     return True
 
 
-def _obeys(nested: Nested, program: Program, decided: list[Fraction], point: Point) -> bool:
+def _obeys(nested: Search, program: Program, decided: list[Fraction], point: Point) -> bool:
     """Domains, every rule of the problem, and the goals decided so far."""
-    terms, demand, model = nested.terms, nested.demand, program.model
+    instance, demand, model = nested.instance, nested.demand, program.model
     forms = (*program.variables.usable, program.variables.kept)
     values = (*point.usable, point.kept)
     within = all(model.low(f) <= v <= model.high(f) for f, v in zip(forms, values, strict=True))
-    if not within or any(broken_rules(terms, demand, point)):
+    if not within or any(broken_rules(instance, demand, point)):
         return False
-    reached = (goal_value(terms, demand, point, goal) for goal in terms.goals)
+    reached = (goal_value(instance, demand, point, goal) for goal in instance.goals)
     return all(now == value for now, value in zip(reached, decided, strict=False))

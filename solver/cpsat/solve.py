@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ortools.sat.python import cp_model
 
-from kvplan.models import EngineError
+from kvplan.models import SolverError
 from kvplan.solver.cpsat.model import Linear, total
 from kvplan.solver.cpsat.program import Program
 
@@ -119,7 +119,7 @@ class Driver:
         status = solver.solve(model.cp)
         self.deterministic_time += solver.response_proto.deterministic_time
         if status == cp_model.MODEL_INVALID:
-            raise EngineError(f"CP-SAT refuses the model: {model.cp.validate()[:200]}")
+            raise SolverError(f"CP-SAT refuses the model: {model.cp.validate()[:200]}")
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             # Values are garbage memory after any other status.
             model.hints = [solver.value(variable) for variable in model.variables]

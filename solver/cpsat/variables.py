@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.kernels.bytes import least_kept
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
 from kvplan.solver.cpsat.box import Box
 from kvplan.solver.cpsat.chunks import Chunks, create_chunks
@@ -24,44 +24,44 @@ class Variables(NamedTuple):
     usable: tuple[Linear, ...]  # blocks by pool
 
 
-def create_variables(model: Model, terms: Terms, box: Box, point: Point) -> Variables:
+def create_variables(model: Model, instance: Instance, box: Box, point: Point) -> Variables:
     """All decision variables, boxed and hinted."""
     capacity, count = [], []
-    for index, request in enumerate(terms.fitted):
+    for index, request in enumerate(instance.fitted):
         hint = point.counts[index] if request.is_count else point.capacities[index]
         variable = model.integer(request.least, box.fitted[index], hint)
         capacity.append(constant(request.capacity) if request.is_count else variable)
         count.append(variable if request.is_count else constant(request.requests))
-    experts, kept = _experts(model, terms, box, point)
+    experts, kept = _experts(model, instance, box, point)
     return Variables(
         capacities=tuple(capacity),
         counts=tuple(count),
         chunk=create_chunks(model, box.chunks, point.chunk),
         options=tuple(
             model.one_of(options, point.options[index])
-            for index, options in enumerate(terms.choices)
+            for index, options in enumerate(instance.choices)
         ),
         experts=experts,
         kept=kept,
         usable=tuple(
-            _usable(model, terms, index, box.usable[index], point.usable[index])
-            for index in range(len(terms.pools))
+            _usable(model, instance, index, box.usable[index], point.usable[index])
+            for index in range(len(instance.pools))
         ),
     )
 
 
-def _usable(model: Model, terms: Terms, index: int, most: int, hint: int) -> Linear:
+def _usable(model: Model, instance: Instance, index: int, most: int, hint: int) -> Linear:
     """n = multiple x n', least <= n <= most."""
-    multiple = terms.pools[index].multiple
-    least = -(-terms.pools[index].least // multiple)
+    multiple = instance.pools[index].multiple
+    least = -(-instance.pools[index].least // multiple)
     return total([(multiple, model.integer(least, most // multiple, hint // multiple))])
 
 
-def _experts(model: Model, terms: Terms, box: Box, point: Point) -> tuple[Linear, Linear]:
-    if terms.experts is None:
+def _experts(model: Model, instance: Instance, box: Box, point: Point) -> tuple[Linear, Linear]:
+    if instance.experts is None:
         return constant(0), constant(0)
-    experts = model.integer(terms.experts.least, box.experts, point.experts)
-    if not terms.experts.lend_num:
+    experts = model.integer(instance.experts.least, box.experts, point.experts)
+    if not instance.experts.lend_num:
         return experts, experts
-    low = least_kept(terms.experts.least, terms.experts)
+    low = least_kept(instance.experts.least, instance.experts)
     return experts, model.integer(low, box.experts, point.kept)

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Point, variable_value
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import Bounds
 
 
-def world_at(nested: Nested, point: Point, decided: int) -> World:
+def world_at(nested: Search, point: Point, decided: int) -> Bounds:
     """The world in which the first goals are decided as at a point; pools are at their least.
 
     Blocks and copies are held where a plain goal raised them.
     """
-    terms = nested.terms
+    instance = nested.instance
     fitted = tuple(
         count if request.is_count else capacity
         for request, capacity, count in zip(
-            terms.fitted, point.capacities, point.counts, strict=True
+            instance.fitted, point.capacities, point.counts, strict=True
         )
     )
-    world = World(
+    world = Bounds(
         low=fitted,
         high=fitted,
         chunk=point.chunk,
         chunk_most=point.chunk,
         options=point.options,
         experts=point.experts,
-        blocks=tuple(0 for _ in terms.pools),
-        copies=tuple(0 for _ in terms.batches),
+        blocks=tuple(0 for _ in instance.pools),
+        copies=tuple(0 for _ in instance.batches),
     )
-    for goal in terms.goals[:decided]:
+    for goal in instance.goals[:decided]:
         variable = goal.single
         if variable is not None and variable.kind in ("blocks", "copies"):
-            value = variable_value(terms, nested.demand, point, variable)
+            value = variable_value(instance, nested.demand, point, variable)
             world = nested.at_least(world, variable, value)
     return world

@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models import Problem
-from kvplan.solver.budget import GIB
 from kvplan.solver.explain.nearest import AUTO_STEPS, Works, nearest
 from kvplan.solver.explain.shifted import Shifted, Values
+from kvplan.solver.formulate.budgets import GIB
 
 EVERY = "every rank"
 _MOST_MORE = 2**44  # bytes beyond which no answer is looked for
@@ -65,7 +65,7 @@ class Walk:
         now = shifted.values((), 0)
         assert now is not None
         self.now: Values = now
-        self.goals = tuple(goal.label for goal in shifted.terms.goals)
+        self.goals = tuple(goal.label for goal in shifted.instance.goals)
 
     def at(self, more_bytes: int) -> Values | None:
         """Goal values with so many bytes more on the target."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.overrides import apply_overrides
+from kvplan.solver.answer.notes import describe
+from kvplan.solver.answer.shortages import Shortage, least_shortage
 from kvplan.solver.explain.demands import Item, without
 from kvplan.solver.explain.feasible import bare, fits
-from kvplan.solver.formulation import Formulation, Held, copied_batches, formulate
-from kvplan.solver.notes import describe
-from kvplan.solver.outlook import Shortage, least_shortage
+from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
 
 OUTSIDE = "no part of the conflict"
 
@@ -39,7 +39,7 @@ class Case:
 
     @cached_property
     def _counts_copies(self) -> bool:
-        return bool(copied_batches(formulate(self.problem, self.held).terms))
+        return bool(copied_batches(formulate(self.problem, self.held).instance))
 
     def hopeless(self, eases: frozenset[Item]) -> str:
         """Why no change of these demands can help; empty where one may."""
@@ -97,5 +97,5 @@ class Case:
 def shortage_of(problem: Problem, held: Held | None) -> tuple[Formulation, Shortage]:
     """The least demand of a problem and what it lacks."""
     formulation = formulate(bare(problem), held)
-    nested = Nested(formulation.terms)
+    nested = Search(formulation.instance)
     return formulation, least_shortage(nested, nested.worlds())

@@ -9,7 +9,7 @@ from kvplan.models.demands import Request
 from kvplan.models.units import exact_bytes
 from kvplan.solver.explain.demands import Item
 from kvplan.solver.explain.paths import batch_path, item_path, pool_path, rank_path, request_path
-from kvplan.solver.formulation import Held
+from kvplan.solver.formulate.formulation import Held
 
 
 def claim_of(problem: Problem, held: Held | None, item: Item) -> Claim:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.models import Problem
 from kvplan.models.references import figures
+from kvplan.solver.answer.shortages import least_shortage
 from kvplan.solver.explain.demands import Item, Items, items_of, without
 from kvplan.solver.explain.feasible import bare, fits
-from kvplan.solver.formulation import Held, formulate
-from kvplan.solver.outlook import least_shortage
+from kvplan.solver.formulate.formulation import Held, formulate
 
 Broken = Callable[[Items], bool]
 
@@ -55,7 +55,7 @@ def _filtered(broken: Broken, kept: Items, group: Sequence[Item]) -> Items:
 def _worst_last(problem: Problem, held: Held | None, items: list[Item]) -> list[Item]:
     """Put what weighs least first within a kind: quotas by what their ranks are short of,
     consumers and staging by their bytes."""
-    nested = Nested(formulate(bare(problem), held).terms)
+    nested = Search(formulate(bare(problem), held).instance)
     short = dict.fromkeys(range(len(problem.ranks)), 0)
     for row, missing in least_shortage(nested, nested.worlds()).rows:
         short[row.rank] = max(short[row.rank], missing)

@@ -14,7 +14,7 @@ from kvplan.models.demands import Batch
 from kvplan.models.elastic import Prefill
 from kvplan.models.pools import Pool
 from kvplan.models.ranks import Rank
-from kvplan.solver.formulation import Held
+from kvplan.solver.formulate.formulation import Held
 
 MOST_REQUESTS = 48
 """Requests of a batch that are told apart; a larger batch is one demand."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kvplan.kernels.constrained import Constrained
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Terms
-from kvplan.models import EngineError, InvalidProblem, Problem
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.nested import Search
+from kvplan.models import InvalidProblem, Problem, SolverError
 from kvplan.models.goals import Fill
-from kvplan.solver.formulation import Held, formulate
+from kvplan.solver.formulate.formulation import Held, formulate
 
 _NO_FILL = Fill(none=True)
 
@@ -15,7 +15,7 @@ _NO_FILL = Fill(none=True)
 def fits(problem: Problem, held: Held | None = None) -> bool:
     """Whether some plan exists; a problem that makes no sense has none."""
     try:
-        return has_point(formulate(bare(problem), held).terms)
+        return has_point(formulate(bare(problem), held).instance)
     except InvalidProblem:
         return False
 
@@ -36,35 +36,35 @@ def bare(problem: Problem) -> Problem:
     return problem.model_copy(update=update)
 
 
-def has_point(terms: Terms) -> bool:
+def has_point(instance: Instance) -> bool:
     """The search where it is a proof; CP-SAT where linear constraints need more than it proves.
 
     Raises
     ------
-    EngineError : CP-SAT is needed, and missing, failing or undecided.
+    SolverError : CP-SAT is needed, and missing, failing or undecided.
     """
-    nested = Nested(terms)
+    nested = Search(instance)
     if not any(nested.possible(world) for world in nested.worlds()):
         return False
-    if not terms.constraints:
+    if not instance.constraints:
         return True
-    constrained = Constrained(terms)
+    constrained = Constrained(instance)
     # A demand that obeys every row is a point, whether or not the search is exact.
     if any(constrained.possible(world) for world in constrained.worlds()):
         return True
     return not constrained.is_exact and not _refuted(nested)
 
 
-def _refuted(nested: Nested) -> bool:
+def _refuted(nested: Search) -> bool:
     try:
         from kvplan.solver.cpsat.engine import proves_infeasible
         from kvplan.solver.cpsat.model import TooLargeError
     except ImportError as error:
-        raise EngineError(f"OR-Tools is missing: {error}") from None
+        raise SolverError(f"OR-Tools is missing: {error}") from None
     try:
         refuted = proves_infeasible(nested, None)
     except TooLargeError:
-        raise EngineError("the figures leave CP-SAT's 64-bit range") from None
+        raise SolverError("the figures leave CP-SAT's 64-bit range") from None
     if refuted is None:
-        raise EngineError("CP-SAT could not decide whether a changed problem fits")
+        raise SolverError("CP-SAT could not decide whether a changed problem fits")
     return refuted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from kvplan.solver.budget import GIB
+from kvplan.solver.formulate.budgets import GIB
 
 Works = Callable[[int], bool]
 AUTO_STEPS = tuple(doublings * GIB for doublings in (2, 4, 8, 16))

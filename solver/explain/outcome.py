@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kvplan.models import Plan, Problem
-from kvplan.solver.engine import plan
 from kvplan.solver.explain.breakpoints import (
     EVERY,
     BreakPoint,
@@ -18,6 +17,7 @@ from kvplan.solver.explain.breakpoints import (
     worths,
 )
 from kvplan.solver.explain.shifted import Shifted, alike
+from kvplan.solver.solve.plan import plan
 
 
 class Explained(NamedTuple):
@@ -58,7 +58,7 @@ def explain(problem: Problem) -> Explained:
     ------
     Infeasible : there is no plan; its conflict and remedies say why.
     InvalidProblem : the problem makes no sense.
-    EngineError : an answer at another quota could not be proven.
+    SolverError : an answer at another quota could not be proven.
     """
     answer = plan(problem)
     shifted = Shifted(problem)

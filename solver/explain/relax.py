@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models import Plan, Problem
+from kvplan.models.plan import Solver
 from kvplan.models.variables import relaxable
-from kvplan.solver.assemble import Engine
-from kvplan.solver.engine import solve_confirmed
 from kvplan.solver.explain.case import Case
 from kvplan.solver.explain.nearest import nearest
 from kvplan.solver.explain.part_knobs import chunk_floor
 from kvplan.solver.explain.paths import pool_path, request_path
+from kvplan.solver.solve.plan import solve_confirmed
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Floor:
 def relaxed_plan(
     problem: Problem,
     *,
-    engine: Engine = "cp-sat",
+    solver: Solver = "cp-sat",
     deadline: float | None = None,
     device: Any = None,
 ) -> Plan | None:
     """Lower as few floors as it takes, the first-named first, each as little as possible.
 
     The last one needed is lowered least: floors before it are counted as fully lowered while its
-    own is found. None where even all of them do not help (or none was named). Engine, deadline and
+    own is found. None where even all of them do not help (or none was named). Solver, deadline and
     device are as for `solve_confirmed`.
     """
     case = Case(problem, None, ())
@@ -54,7 +54,7 @@ def relaxed_plan(
     values = _values(case, floors[:needed])
     overrides = [text for floor, value in values for text in floor.at(value)]
     changed = case.changed(*overrides)
-    answer = solve_confirmed(changed, engine=engine, deadline=deadline, device=device)
+    answer = solve_confirmed(changed, solver=solver, deadline=deadline, device=device)
     lines = tuple(
         f"{floor.variable}: floor {floor.now} lowered to {value}"
         for floor, value in values

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import nlargest
 
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Variable
+from kvplan.kernels.instance import Variable
+from kvplan.kernels.nested import Search
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver.engine import plan
 from kvplan.solver.explain.case import Case
 from kvplan.solver.explain.claims import request_title
 from kvplan.solver.explain.demands import MOST_REQUESTS, Item
@@ -16,7 +15,8 @@ from kvplan.solver.explain.feasible import bare
 from kvplan.solver.explain.knobs import Knob
 from kvplan.solver.explain.nearest import nearest_listed
 from kvplan.solver.explain.paths import request_path
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
+from kvplan.solver.solve.plan import plan
 
 _MOST_TRIED = 16  # requests of a batch that is one demand
 
@@ -150,7 +150,7 @@ def _searched(case: Case, b: int, r: int) -> int | None:
         )
     except InvalidProblem:
         return None
-    nested = Nested(formulation.terms)
+    nested = Search(formulation.instance)
     variable = Variable("capacity", formulation.fitted_at[b, r])
     reached = (nested.largest(world, variable) for world in nested.worlds())
     return max((value for value in reached if value is not None), default=None)

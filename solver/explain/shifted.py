@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Answer
-from kvplan.models import EngineError, Problem
+from kvplan.models import Problem, SolverError
 from kvplan.models.elastic import Consumer, Option
-from kvplan.solver.budget import at_rank, auto_granule, build_rows, merge_rows
-from kvplan.solver.formulation import formulate
-from kvplan.solver.outlook import least_shortage
-from kvplan.solver.search import search
+from kvplan.solver.answer.shortages import least_shortage
+from kvplan.solver.formulate.budgets import at_rank, auto_granule, build_rows, merge_rows
+from kvplan.solver.formulate.formulation import formulate
+from kvplan.solver.solve.bisect import search
 
 Values = tuple[Fraction, ...]
 
@@ -23,9 +23,9 @@ class Shifted:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.terms = formulate(problem).terms
+        self.instance = formulate(problem).instance
         self.automatic = problem.has_auto_granules
-        self._rows: dict[tuple[int, ...], Terms] = {}
+        self._rows: dict[tuple[int, ...], Instance] = {}
         self._known: dict[tuple[frozenset[int], int], Values | None] = {}
 
     def values(self, ranks: Collection[int], more_bytes: int) -> Values | None:
@@ -33,7 +33,7 @@ class Shifted:
 
         Raises
         ------
-        EngineError : an answer there is not proven.
+        SolverError : an answer there is not proven.
         """
         key = (frozenset(ranks), more_bytes)
         if key not in self._known:
@@ -42,36 +42,36 @@ class Shifted:
 
     def floor_slack(self) -> list[int]:
         """Bytes left on every rank with everything elastic at its floor."""
-        nested = Nested(self.terms)
+        nested = Search(self.instance)
         world, corner, *_ = least_shortage(nested, nested.worlds())
         slack = [rank.quota_bytes for rank in self.problem.ranks]
-        for row in self.terms.every_row:
-            free = row.room - nested.used(row, world, corner)
+        for row in self.instance.every_budget:
+            free = row.limit_bytes - nested.used(row, world, corner)
             slack[row.rank] = min(slack[row.rank], free)
         return slack
 
-    def _solve(self, terms: Terms) -> Values | None:
-        nested = Nested(terms)
+    def _solve(self, instance: Instance) -> Values | None:
+        nested = Search(instance)
         found = search(nested)
         if found is not None and not found.exact:
             found = _by_cpsat(nested, found)
         return None if found is None else tuple(map(Fraction, found.values))
 
-    def _terms(self, ranks: frozenset[int], more_bytes: int) -> Terms:
+    def _terms(self, ranks: frozenset[int], more_bytes: int) -> Instance:
         """Rows of the granules at the new quotas, every room moved."""
         granules = self._granules(ranks, more_bytes)
         base = self._rows.get(granules)
         if base is None:
             named = zip(self.problem.ranks, granules, strict=True)
             rows = build_rows(self.problem, {rank.name: size for rank, size in named})
-            base = self._rows[granules] = self.terms._replace(every_row=rows)
+            base = self._rows[granules] = self.instance._replace(every_budget=rows)
         moved = tuple(
-            row._replace(room=row.room + more_bytes, quota=row.quota + more_bytes)
+            row._replace(limit_bytes=row.limit_bytes + more_bytes, quota=row.quota + more_bytes)
             if row.rank in ranks
             else row
-            for row in base.every_row
+            for row in base.every_budget
         )
-        return base._replace(every_row=moved, rows=merge_rows(moved))
+        return base._replace(every_budget=moved, budgets=merge_rows(moved))
 
     def _granules(self, ranks: frozenset[int], more_bytes: int) -> tuple[int, ...]:
         """The "auto" granule of every rank; 1 where no pool asks for it."""
@@ -81,18 +81,18 @@ class Shifted:
         )
 
 
-def _by_cpsat(nested: Nested, bracket: Answer) -> Answer | None:
+def _by_cpsat(nested: Search, bracket: Answer) -> Answer | None:
     try:
         from kvplan.solver.cpsat.engine import solve_program
         from kvplan.solver.cpsat.model import TooLargeError
     except ImportError as error:
-        raise EngineError(f"OR-Tools is missing: {error}") from None
+        raise SolverError(f"OR-Tools is missing: {error}") from None
     try:
         solved = solve_program(nested, bracket, margin=False, use_bounds=True, deadline=None)
     except TooLargeError:
-        raise EngineError("the figures leave CP-SAT's 64-bit range") from None
+        raise SolverError("the figures leave CP-SAT's 64-bit range") from None
     if solved.answer is not None and not solved.answer.exact:
-        raise EngineError("an answer at another quota could not be proven")
+        raise SolverError("an answer at another quota could not be proven")
     return solved.answer
 
 

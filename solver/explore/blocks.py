@@ -18,7 +18,7 @@ from kvplan.models.units import LIMIT
 from kvplan.solver.explore.axes import Axis, Steps
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.places import Place
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 
 LEAST_ROWS = 16
 """Fewer are solved as fast one by one."""

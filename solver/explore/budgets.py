@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvplan.kernels.batch import Fits, Scenarios
-from kvplan.kernels.batch.arrays import Arrays
-from kvplan.kernels.batch.budget import expert_bytes, pool_bytes
-from kvplan.kernels.batch.needs import Needs
+from kvplan.kernels.arrays import Fits, Scenarios
+from kvplan.kernels.arrays.arrays import Arrays
+from kvplan.kernels.arrays.budget import expert_bytes, pool_bytes
+from kvplan.kernels.arrays.needs import Needs
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import Row, Terms
-from kvplan.solver.budget import merge_key
+from kvplan.kernels.instance import Budget, Instance
+from kvplan.solver.formulate.budgets import merge_key
 
 Array = Any
 """Integers [scenario]."""
@@ -29,7 +29,7 @@ class Tightest(NamedTuple):
 
 
 def tightest(
-    terms: Terms, fits: Fits, quotas: Sequence[Array | int], phases: Sequence[str]
+    instance: Instance, fits: Fits, quotas: Sequence[Array | int], phases: Sequence[str]
 ) -> Tightest:
     """slack = quota - max over phases of the bytes in use, fixed consumers included.
 
@@ -41,11 +41,11 @@ def tightest(
     used = np.full((len(quotas), number), -1)  # a row takes no less than 0
     fullest = np.zeros((len(quotas), number), dtype=np.int64)
     lefts: dict[object, Array] = {}
-    for row in first_rows(terms):
+    for row in first_rows(instance):
         key = merge_key(row)
         if key not in lefts:
-            lefts[key] = _left_bytes(terms, row, fits)
-        taken = lefts[key] + (row.quota - row.room)
+            lefts[key] = _left_bytes(instance, row, fits)
+        taken = lefts[key] + (row.quota - row.limit_bytes)
         is_more = taken > used[row.rank]
         used[row.rank] = np.where(is_more, taken, used[row.rank])
         fullest[row.rank][is_more] = phases.index(row.phase)
@@ -55,22 +55,22 @@ def tightest(
     return Tightest(slack[at], rank, fullest[at])
 
 
-def first_rows(terms: Terms) -> list[Row]:
+def first_rows(instance: Instance) -> list[Budget]:
     """The first row of each rank and phase; a headroom row repeats a phase."""
-    rows: dict[tuple[int, str], Row] = {}
-    for row in terms.every_row:
+    rows: dict[tuple[int, str], Budget] = {}
+    for row in instance.every_budget:
         rows.setdefault((row.rank, row.phase), row)
     return list(rows.values())
 
 
-def _left_bytes(terms: Terms, row: Row, fits: Fits) -> Array:
+def _left_bytes(instance: Instance, row: Budget, fits: Fits) -> Array:
     """Bytes of pools, experts, staging and options: `check.row_bytes` over scenarios."""
     total: Any = np.zeros(fits.chunk.shape[0], dtype=np.int64)
     for pool, buffers in enumerate(row.pools):
-        total = total + pool_bytes(fits.usable[:, pool] + terms.pools[pool].reserved, buffers)
-    if row.layers and terms.experts is not None:
+        total = total + pool_bytes(fits.usable[:, pool] + instance.pools[pool].reserved, buffers)
+    if row.layers and instance.experts is not None:
         slots = fits.kept if row.lent else fits.experts
-        total = total + expert_bytes(_ARRAYS, slots, row.layers, terms.experts)
+        total = total + expert_bytes(_ARRAYS, slots, row.layers, instance.experts)
     if row.staging:
         total = total + np.asarray(row.staging, dtype=np.int64)[fits.chunk]
     for choice, options in enumerate(row.options):
@@ -78,15 +78,15 @@ def _left_bytes(terms: Terms, row: Row, fits: Fits) -> Array:
     return total
 
 
-def copies_held(terms: Terms, scenarios: Scenarios, fits: Fits, batch: int) -> Array:
+def copies_held(instance: Instance, scenarios: Scenarios, fits: Fits, batch: int) -> Array:
     """min over pools of floor(usable x u / raw): whole copies of a batch that the blocks hold."""
-    needs = Needs(_ARRAYS, Demand(terms), scenarios.given)
-    capacities = [fits.capacities[:, index] for index in range(len(terms.fitted))]
-    counts = [fits.counts[:, index] for index in range(len(terms.fitted))]
+    needs = Needs(_ARRAYS, Demand(instance), scenarios.given)
+    capacities = [fits.capacities[:, index] for index in range(len(instance.fitted))]
+    counts = [fits.counts[:, index] for index in range(len(instance.fitted))]
     raws = needs.batch(batch, capacities, counts, fits.chunk)
     most: Array | None = None
     for index, raw in enumerate(raws):
-        pool = terms.pools[index]
+        pool = instance.pools[index]
         num, den = pool.use_num, pool.use_den
         if scenarios.use is not None:
             num, den = scenarios.use[0][:, index], scenarios.use[1][:, index]

@@ -11,7 +11,7 @@ from kvplan.models import Fault, InvalidProblem, Problem
 from kvplan.models.messages import path_of
 from kvplan.solver.explore.axes import MOST_ROWS, Axis, Figure, Values, parse_axis
 from kvplan.solver.explore.places import Place, find_places
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 
 
 @dataclass(frozen=True, slots=True)

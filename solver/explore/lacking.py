@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvplan.kernels.batch import Scenarios
-from kvplan.kernels.batch.columns import checked
-from kvplan.kernels.batch.compiled import HOST_ELEMENTS, Batch
-from kvplan.kernels.batch.search import Search
-from kvplan.kernels.batch.tile import Tile
+from kvplan.kernels.arrays import Scenarios
+from kvplan.kernels.arrays.columns import checked
+from kvplan.kernels.arrays.compiled import HOST_ELEMENTS, Batch
+from kvplan.kernels.arrays.search import Search
+from kvplan.kernels.arrays.tile import Tile
 
 Array = Any
 _MOST = np.iinfo(np.int64).max
@@ -20,7 +20,7 @@ class Lacking(NamedTuple):
     """By scenario; nothing is lacking where `row` is -1 (a pool's max_blocks is too low)."""
 
     shortfall: Array  # bytes
-    row: Array  # index into terms.every_row
+    row: Array  # index into instance.every_budget
     is_sure: Array  # bool; False: least demands that lack the same lack it in several places
 
 
@@ -41,7 +41,7 @@ def _part(batch: Batch, scenarios: Scenarios) -> Lacking:
     tile = Tile(batch.arrays, batch.layout, batch.demand, scenarios, rooms)
     usable = Search(tile, batch.candidates).usable(tile.start)
     is_limited: Any = np.zeros(1, dtype=np.bool_)
-    for pool, blocks in zip(batch.terms.pools, usable, strict=True):
+    for pool, blocks in zip(batch.instance.pools, usable, strict=True):
         if pool.most is not None:
             is_limited = is_limited | (np.asarray(blocks) > pool.most)
     worst, where = _worst(batch, tile, usable, scenarios.quotas)
@@ -66,10 +66,12 @@ def _worst(batch: Batch, tile: Tile, usable: list[Any], quotas: Any) -> tuple[Ar
     shape = (1,) * batch.layout.axes
     worst: Any = np.zeros(shape, dtype=np.int64)
     where: Any = np.full(shape, -1)
-    for number, row in enumerate(batch.terms.every_row):
-        room: Any = row.room
+    for number, row in enumerate(batch.instance.every_budget):
+        room: Any = row.limit_bytes
         if quotas is not None:
-            room = tile.lift(quotas[:, row.rank] + (row.room - batch.layout.quotas[row.rank]))
+            room = tile.lift(
+                quotas[:, row.rank] + (row.limit_bytes - batch.layout.quotas[row.rank])
+            )
         missing = taken[id(row)] - room
         is_more = missing > worst
         worst = np.where(is_more, missing, worst)

@@ -12,7 +12,7 @@ from kvplan.solver.explore.figures import Figures, empty_figures, entries_of, pu
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.together import solve_block
 from kvplan.solver.known import compiled
-from kvplan.solver.solve import solve_formulation
+from kvplan.solver.solve.choose import solve_formulation
 
 Progress = Callable[[int, int], None]
 """Called with the rows done and the rows in all."""

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from kvplan.kernels.batch import Fits, RefusedError, Scenarios
-from kvplan.kernels.batch.compiled import Batch
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.arrays import Fits, RefusedError, Scenarios
+from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.instance import Instance
 from kvplan.solver.explore.blocks import Block, Rows
 from kvplan.solver.explore.budgets import copies_held, first_rows, tightest
 from kvplan.solver.explore.figures import Figures, Numbers, Words
 from kvplan.solver.explore.lacking import lacking
-from kvplan.solver.formulation import Formulation
-from kvplan.solver.scenarios import columns_of
-from kvplan.solver.sweep import groups_of
+from kvplan.solver.formulate.formulation import Formulation
+from kvplan.solver.sweep.fit import groups_of
+from kvplan.solver.sweep.scenarios import columns_of
 
 During = Callable[[int], None]
 TILE_ROWS = 1 << 16
@@ -45,10 +45,10 @@ def solve_block(block: Block, figures: Figures, during: During) -> Iterator[tupl
         columns = columns_of(base, block.columns(indices))
         left, solved = [np.zeros(0, dtype=np.int64)], 0
         for group in groups_of(base, columns, len(rows)):
-            formulation, terms, scenarios = group.scenarios(base, columns)
+            formulation, instance, scenarios = group.scenarios(base, columns)
             members = rows[group.rows]
             tell = partial(_tell, during, solved, len(members))
-            is_left = _solve(formulation, terms, scenarios, members, figures, tell)
+            is_left = _solve(formulation, instance, scenarios, members, figures, tell)
             left.append(members[is_left])
             solved += len(members)
         remaining = np.sort(np.concatenate(left))
@@ -62,7 +62,7 @@ def _tell(during: During, before: int, rows: int, done: int, number: int) -> Non
 
 def _solve(
     formulation: Formulation,
-    terms: Terms,
+    instance: Instance,
     scenarios: Scenarios,
     rows: Rows,
     figures: Figures,
@@ -70,11 +70,11 @@ def _solve(
 ) -> Any:
     """Write the rows of one group; True [row] where that is left to the scalar search."""
     try:
-        batch = Batch(terms)
+        batch = Batch(instance)
         fits = batch.fit(scenarios, tell)
     except RefusedError:
         return np.ones(len(rows), dtype=np.bool_)
-    _write_plans(formulation, terms, scenarios, fits, rows, figures)
+    _write_plans(formulation, instance, scenarios, fits, rows, figures)
     is_left = np.zeros(len(rows), dtype=np.bool_)
     (without,) = np.nonzero(~fits.feasible)
     if len(without):
@@ -85,7 +85,7 @@ def _solve(
 
 def _write_plans(
     formulation: Formulation,
-    terms: Terms,
+    instance: Instance,
     scenarios: Scenarios,
     fits: Fits,
     rows: Rows,
@@ -94,26 +94,26 @@ def _write_plans(
     """What is decided in every row that has a plan."""
     problem, planned = formulation.problem, fits.feasible
     _set(figures, "status", rows, np.where(planned, OPTIMAL, INFEASIBLE))
-    chunks = np.asarray(terms.chunks, dtype=np.int64)
+    chunks = np.asarray(instance.chunks, dtype=np.int64)
     columns: dict[str, Any] = {
         f"blocks:{pool.name}": fits.usable[:, index] + pool.reserved
-        for index, pool in enumerate(terms.pools)
+        for index, pool in enumerate(instance.pools)
     }
-    for index, fitted in enumerate(terms.fitted):
+    for index, fitted in enumerate(instance.fitted):
         kind, values = ("count", fits.counts) if fitted.is_count else ("capacity", fits.capacities)
         columns[f"{kind}:{fitted.name}"] = values[:, index]
     columns["prefill"] = chunks[fits.chunk]
     columns["experts"], columns["experts_in_prefill"] = fits.experts, fits.kept
-    if terms.fill_batch is not None:
-        name = problem.batches[terms.fill_batch].name
-        columns[f"copies:{name}"] = copies_held(terms, scenarios, fits, terms.fill_batch)
+    if instance.fill_batch is not None:
+        name = problem.batches[instance.fill_batch].name
+        columns[f"copies:{name}"] = copies_held(instance, scenarios, fits, instance.fill_batch)
     for index, choice in enumerate(problem.choices):
         columns[f"choice:{choice.name}"] = fits.options[:, index]
     quotas = [
         rank.quota_bytes if scenarios.quotas is None else scenarios.quotas[:, index]
         for index, rank in enumerate(problem.ranks)
     ]
-    tight = tightest(terms, fits, quotas, problem.phases)
+    tight = tightest(instance, fits, quotas, problem.phases)
     columns["slack"], columns["tightest_rank"] = tight.slack, tight.rank
     columns["tightest_phase"] = tight.phase
     for name, values in columns.items():
@@ -123,16 +123,18 @@ def _write_plans(
 
 def _write_refusals(batch: Batch, scenarios: Scenarios, rows: Rows, figures: Figures) -> Any:
     """What rows without a plan lack; whether that is sure [row]."""
-    terms = batch.terms
-    if len(first_rows(terms)) < len(terms.every_row):  # a phase's shortfall is the larger of two
+    instance = batch.instance
+    if len(first_rows(instance)) < len(
+        instance.every_budget
+    ):  # a phase's shortfall is the larger of two
         return np.zeros(len(rows), dtype=np.bool_)
     found = lacking(batch, scenarios)
     is_short = found.is_sure & (found.row >= 0)
     at = found.row[is_short]
     phases = figures["tightest_phase"]
     assert isinstance(phases, Words)
-    ranks = np.array([row.rank for row in terms.every_row])
-    codes = np.array([phases.names.index(row.phase) for row in terms.every_row])
+    ranks = np.array([row.rank for row in instance.every_budget])
+    codes = np.array([phases.names.index(row.phase) for row in instance.every_budget])
     _set(figures, "shortfall", rows[is_short], found.shortfall[is_short])
     _set(figures, "tightest_rank", rows[is_short], ranks[at])
     _set(figures, "tightest_phase", rows[is_short], codes[at])

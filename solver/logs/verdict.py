@@ -90,7 +90,7 @@ def _agreed(ranks: Sequence[RankLog]) -> int:
 
 def _planned(sizes: Sequence[tuple[int, int]]) -> int:
     """Solve for ranks that have the bytes they counted; other block bytes are another stage."""
-    from kvplan.solver.engine import plan
+    from kvplan.solver.solve.plan import plan
 
     stages = {size: stage for stage, size in enumerate(dict.fromkeys(size for size, _ in sizes))}
     ranks = [

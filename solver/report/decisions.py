@@ -25,7 +25,7 @@ _COLUMNS = (
 
 
 def headline(plan: Plan, title: str) -> Lines:
-    """State, engine and what was proven, under the name of the problem."""
+    """State, solver and what was proven, under the name of the problem."""
     proof = plan.proof
     if plan.status == "optimal":
         proven = _proven(proof.certificate)
@@ -34,7 +34,7 @@ def headline(plan: Plan, title: str) -> Lines:
         proven = f"{closed} of {len(proof.bound)} goals proven"
         if closed < len(proof.bound):
             proven += ", the others within their bounds"
-    line = f"{plan.status} (engine {proof.engine}): {proven}"
+    line = f"{plan.status} (solver {proof.solver}): {proven}"
     texts = (title, line) if title.strip() else (line,)
     if plan.relaxed:
         texts = (*texts, "NOT what was asked for, these floors were lowered:")

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kvplan.kernels.bytes import least_kept
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Point
 from kvplan.kernels.worlds import point_at
 from kvplan.models import Problem
 from kvplan.models.goals import Fill
 from kvplan.models.plan import LedgerLine, RankPlan
-from kvplan.solver.formulation import formulate
-from kvplan.solver.ledger import rank_plans
-from kvplan.solver.outlook import least_shortage
+from kvplan.solver.answer.ledger import rank_plans
+from kvplan.solver.answer.shortages import least_shortage
+from kvplan.solver.formulate.formulation import formulate
 
 _NO_FILL = Fill(none=True)
 
@@ -32,11 +32,11 @@ class Elastic:
 
     def __init__(self, problem: Problem) -> None:
         formulation = formulate(problem.model_copy(update={"goals": (), "fill": _NO_FILL}))
-        nested = Nested(formulation.terms)
+        nested = Search(formulation.instance)
         floor = _floor_point(nested)
         asked = _asked_point(nested, floor)
         self._choices = {choice.name for choice in problem.choices}
-        self._open = _open_consumers(problem, formulation.terms)
+        self._open = _open_consumers(problem, formulation.instance)
         self._floors = self._by_phase(rank_plans(formulation, floor))
         self._asked = self._by_phase(rank_plans(formulation, asked))
 
@@ -65,36 +65,36 @@ class Elastic:
         return f"{choice}=" if choice in self._choices else consumer
 
 
-def _open_consumers(problem: Problem, terms: Terms) -> set[str]:
+def _open_consumers(problem: Problem, instance: Instance) -> set[str]:
     """Consumers that only the quota bounds: slots without a limit, pools of open counts."""
-    named = {"experts"} if terms.experts is not None and terms.experts.most is None else set()
-    if any(fitted.is_count and fitted.most is None for fitted in terms.fitted):
+    named = {"experts"} if instance.experts is not None and instance.experts.most is None else set()
+    if any(fitted.is_count and fitted.most is None for fitted in instance.fitted):
         named.update(pool.name for pool in problem.pools)
     return named
 
 
-def _floor_point(nested: Nested) -> Point:
+def _floor_point(nested: Search) -> Point:
     """Everything elastic at its floor, in the option that takes least."""
     world, corner, *_ = least_shortage(nested, nested.worlds())
-    experts = nested.terms.experts
+    experts = nested.instance.experts
     kept = least_kept(corner.experts, experts) if experts else 0
     return point_at(world, corner, kept)
 
 
-def _asked_point(nested: Nested, floor: Point) -> Point:
+def _asked_point(nested: Search, floor: Point) -> Point:
     """Everything as asked; what was left open stays at its floor."""
-    terms: Terms = nested.terms
-    fitted = tuple(zip(terms.fitted, floor.capacities, floor.counts, strict=True))
+    instance: Instance = nested.instance
+    fitted = tuple(zip(instance.fitted, floor.capacities, floor.counts, strict=True))
     capacities = tuple(c if f.is_count or f.most is None else f.most for f, c, _ in fitted)
     counts = tuple(f.most if f.is_count and f.most is not None else n for f, _, n in fitted)
-    chunk = len(terms.chunks) - 1
-    most = terms.experts.most if terms.experts else None
+    chunk = len(instance.chunks) - 1
+    most = instance.experts.most if instance.experts else None
     experts = floor.experts if most is None else most
     return Point(
         capacities=capacities,
         counts=counts,
         chunk=chunk,
-        options=tuple(0 for _ in terms.choices),
+        options=tuple(0 for _ in instance.choices),
         experts=experts,
         kept=experts,
         usable=tuple(nested.demand.floors(chunk, capacities, counts)),

@@ -179,13 +179,13 @@ def test_other_options_are_named() -> None:
     def work(rank: int) -> Told:
         comm = hub.comm(rank, range(3))
         try:
-            plan_together(view(rank), comm, 20, engine="bisect" if rank == 1 else "auto")
+            plan_together(view(rank), comm, 20, solver="bisect" if rank == 1 else "auto")
         except AgreementFailed as error:
             return Told("", str(error), 0)
         return Told("Plan", "", 0)
 
     told = in_threads([lambda rank=rank: work(rank) for rank in range(3)])
-    expected = "rank 1 (r1) has engine bisect where the others have auto"
+    expected = "rank 1 (r1) has solver bisect where the others have auto"
     assert [answer and answer.text for answer in told] == [expected] * 3
 
 
@@ -273,7 +273,7 @@ class ByCallOrder:
 
 def peer(rank: int) -> bytes:
     """What another rank tells."""
-    return message.tell(view(rank), {"engine": "auto", "timeout": "5 s"}).encode()
+    return message.tell(view(rank), {"solver": "auto", "timeout": "5 s"}).encode()
 
 
 def test_the_first_call_gathers_views_and_the_second_outcomes() -> None:

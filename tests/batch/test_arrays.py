@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.kernels.batch import Fits, RefusedError, Scenarios, fit
-from kvplan.kernels.batch.compiled import Batch
-from kvplan.kernels.batch.scalar import one_by_one
-from kvplan.kernels.batch.search import Search
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.arrays import Fits, RefusedError, Scenarios, fit
+from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.scalar import one_by_one
+from kvplan.kernels.arrays.search import Search
+from kvplan.kernels.instance import Instance
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver.sweep import fit as by_name
+from kvplan.solver.sweep.fit import fit as by_name
 from support.cases import CASES, load
+from support.instance import terms_of, windows
 from support.instances import small_problem
 from support.micro import micro, one
 from support.scenarios import (
-    Engine,
+    Solver,
     assert_equal,
     by_numpy,
     by_torch,
     drawn,
     quotas_around,
 )
-from support.terms import terms_of, windows
 
 WITH_TORCH = pytest.param(
     by_torch,
@@ -36,10 +36,10 @@ WITH_TORCH = pytest.param(
         importlib.util.find_spec("torch") is None, reason="torch is not installed"
     ),
 )
-ENGINES = pytest.mark.parametrize("engine", [by_numpy, WITH_TORCH])
+SOLVERS = pytest.mark.parametrize("solver", [by_numpy, WITH_TORCH])
 
 
-def drawn_terms(seed: int) -> Terms | None:
+def drawn_terms(seed: int) -> Instance | None:
     """A small problem that the batched search takes; None where the seed gives bad input."""
     try:
         return terms_of(small_problem(seed, constraints=False, weighted=False))
@@ -47,23 +47,23 @@ def drawn_terms(seed: int) -> Terms | None:
         return None
 
 
-@ENGINES
+@SOLVERS
 @given(st.integers(0, 2**32 - 1))
-def test_every_decision_is_the_scalar_search_s(engine: Engine, seed: int) -> None:
-    terms = drawn_terms(seed)
-    if terms is not None:
-        scenarios = drawn(terms, seed)
-        assert_equal(engine(terms, scenarios), one_by_one(terms, scenarios))
+def test_every_decision_is_the_scalar_search_s(solver: Solver, seed: int) -> None:
+    instance = drawn_terms(seed)
+    if instance is not None:
+        scenarios = drawn(instance, seed)
+        assert_equal(solver(instance, scenarios), one_by_one(instance, scenarios))
 
 
-@ENGINES
+@SOLVERS
 @pytest.mark.parametrize("name", CASES)
-def test_shipped_cases_at_other_quotas(engine: Engine, name: str) -> None:
-    terms = terms_of(load(name))
-    quotas = quotas_around(terms, np.random.default_rng(7), 6)
+def test_shipped_cases_at_other_quotas(solver: Solver, name: str) -> None:
+    instance = terms_of(load(name))
+    quotas = quotas_around(instance, np.random.default_rng(7), 6)
     number = 1 if quotas is None else len(quotas)
     scenarios = Scenarios(number, quotas)
-    assert_equal(engine(terms, scenarios), one_by_one(terms, scenarios))
+    assert_equal(solver(instance, scenarios), one_by_one(instance, scenarios))
 
 
 def two_windows(*block_tokens: int, capacity: int = 2**20) -> Problem:
@@ -77,28 +77,28 @@ def two_windows(*block_tokens: int, capacity: int = 2**20) -> Problem:
     return micro(10_000, caches=caches, **batch)
 
 
-@ENGINES
+@SOLVERS
 @pytest.mark.parametrize(
     "sizes", [(16, 64), (1584, 1600), (32,)], ids=["16 with 64", "1584 with 1600", "32"]
 )
-def test_caches_of_several_block_sizes(engine: Engine, sizes: tuple[int, ...]) -> None:
-    terms = terms_of(two_windows(*sizes))
+def test_caches_of_several_block_sizes(solver: Solver, sizes: tuple[int, ...]) -> None:
+    instance = terms_of(two_windows(*sizes))
     quotas = np.random.default_rng(3).integers(0, 400_000, (20, 1))
     capacities = np.random.default_rng(4).integers(2 * 1584 + 3, 2**20, 20)
     scenarios = Scenarios(20, quotas, {0: capacities})
-    assert_equal(engine(terms, scenarios), one_by_one(terms, scenarios))
+    assert_equal(solver(instance, scenarios), one_by_one(instance, scenarios))
 
 
-@ENGINES
-def test_a_need_that_falls_as_the_capacity_grows(engine: Engine) -> None:
+@SOLVERS
+def test_a_need_that_falls_as_the_capacity_grows(solver: Solver) -> None:
     """At 97 tokens four requests hold 3 blocks each, at 128 ... 480 only 2 (TensorRT-LLM V2)."""
     request = {"capacity": 500, "count": 4, "fit": "capacity", "min_capacity": 97}
     batches = [{"name": "b", "requests": [request]}]
-    terms = terms_of(micro(caches=windows(32, 64), batches=batches))
+    instance = terms_of(micro(caches=windows(32, 64), batches=batches))
     scenarios = Scenarios(4, np.array([[79], [80], [119], [120]]))
-    found = engine(terms, scenarios)
+    found = solver(instance, scenarios)
     assert found.capacities[:, 0].tolist() == [0, 480, 480, 500]
-    assert_equal(found, one_by_one(terms, scenarios))
+    assert_equal(found, one_by_one(instance, scenarios))
 
 
 @pytest.mark.parametrize("climbs", [True, False])
@@ -115,62 +115,62 @@ def test_rungs_from_the_first_one_change_nothing(
     ]
     request = {"capacity": 2000, "history": 1600, "fit": "capacity", "min_capacity": 401}
     batches = [{"name": "b", "requests": [request, {"capacity": 50, "count": 2}]}]
-    terms = terms_of(micro(caches=caches, batches=batches))
+    instance = terms_of(micro(caches=caches, batches=batches))
     capacities = np.random.default_rng(8).integers(401, 2000, 90)
     scenarios = Scenarios(90, np.arange(0, 1800, 20)[:, None], {0: capacities})
-    assert_equal(by_numpy(terms, scenarios), one_by_one(terms, scenarios))
+    assert_equal(by_numpy(instance, scenarios), one_by_one(instance, scenarios))
 
 
-@ENGINES
-def test_quotas_from_nothing_to_two_to_the_44th(engine: Engine) -> None:
-    terms = terms_of(two_windows(16, 64))
+@SOLVERS
+def test_quotas_from_nothing_to_two_to_the_44th(solver: Solver) -> None:
+    instance = terms_of(two_windows(16, 64))
     quotas = np.array([[0], [1], [2**20], [2**30 - 1], [2**40 + 3], [2**44]])
     scenarios = Scenarios(6, quotas)
-    found = engine(terms, scenarios)
+    found = solver(instance, scenarios)
     assert found.feasible.tolist() == [False, False, True, True, True, True]
-    assert_equal(found, one_by_one(terms, scenarios))
+    assert_equal(found, one_by_one(instance, scenarios))
 
 
-@ENGINES
-def test_columns_may_be_views_and_lists(engine: Engine) -> None:
-    terms = terms_of(micro(**one(20, fit="capacity")))
+@SOLVERS
+def test_columns_may_be_views_and_lists(solver: Solver) -> None:
+    instance = terms_of(micro(**one(20, fit="capacity")))
     quotas = np.arange(100)[::-3, None]
     quotas.flags.writeable = False
-    expected = one_by_one(terms, Scenarios(len(quotas), quotas))
-    assert_equal(engine(terms, Scenarios(len(quotas), quotas)), expected)
-    assert_equal(engine(terms, Scenarios(len(quotas), quotas.tolist())), expected)
+    expected = one_by_one(instance, Scenarios(len(quotas), quotas))
+    assert_equal(solver(instance, Scenarios(len(quotas), quotas)), expected)
+    assert_equal(solver(instance, Scenarios(len(quotas), quotas.tolist())), expected)
 
 
-@ENGINES
-def test_no_scenario_is_no_answer(engine: Engine) -> None:
-    terms = terms_of(load("strata_plan"))
-    empty = engine(terms, Scenarios(0, np.zeros((0, 1), dtype=np.int64)))
-    assert_equal(empty, one_by_one(terms, Scenarios(0)))
-    assert empty.usable.shape == (0, len(terms.pools))
+@SOLVERS
+def test_no_scenario_is_no_answer(solver: Solver) -> None:
+    instance = terms_of(load("strata_plan"))
+    empty = solver(instance, Scenarios(0, np.zeros((0, 1), dtype=np.int64)))
+    assert_equal(empty, one_by_one(instance, Scenarios(0)))
+    assert empty.usable.shape == (0, len(instance.pools))
 
 
-def sampled(fits: Fits, terms: Terms, scenarios: Scenarios, number: int) -> None:
+def sampled(fits: Fits, instance: Instance, scenarios: Scenarios, number: int) -> None:
     """Compare some of many scenarios."""
     at = np.random.default_rng(11).integers(0, scenarios.number, number)
     picked = Scenarios(number, scenarios.quotas[at])
-    assert_equal(fits.mapped(lambda array: array[at]), one_by_one(terms, picked))
+    assert_equal(fits.mapped(lambda array: array[at]), one_by_one(instance, picked))
 
 
 def test_a_million_scenarios() -> None:
-    terms = terms_of(two_windows(16, 64))
+    instance = terms_of(two_windows(16, 64))
     scenarios = Scenarios(10**6, np.random.default_rng(5).integers(0, 2**22, (10**6, 1)))
     done: list[tuple[int, int]] = []
-    fits = fit(terms, scenarios, progress=lambda *at: done.append(at))
-    sampled(fits, terms, scenarios, 60)
+    fits = fit(instance, scenarios, progress=lambda *at: done.append(at))
+    sampled(fits, instance, scenarios, 60)
     assert done[-1][0] == done[-1][1]
 
 
 @pytest.mark.parametrize("elements", [1, 7, 64])
 def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
-    monkeypatch.setattr("kvplan.kernels.batch.compiled.HOST_ELEMENTS", elements)
-    terms = terms_of(two_windows(16, 64))
+    monkeypatch.setattr("kvplan.kernels.arrays.compiled.HOST_ELEMENTS", elements)
+    instance = terms_of(two_windows(16, 64))
     scenarios = Scenarios(50, np.random.default_rng(6).integers(0, 2**17, (50, 1)))
-    assert_equal(fit(terms, scenarios), one_by_one(terms, scenarios))
+    assert_equal(fit(instance, scenarios), one_by_one(instance, scenarios))
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -184,15 +184,15 @@ def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch, elements: int) ->
     ],
 )
 def test_what_it_cannot_take_is_named(sections: dict[str, Any], name: str) -> None:
-    terms = terms_of(micro(**one(20, fit="capacity"), **sections))
+    instance = terms_of(micro(**one(20, fit="capacity"), **sections))
     with pytest.raises(RefusedError, match=name):
-        Batch(terms)
+        Batch(instance)
 
 
 def test_figures_that_may_overflow_are_refused() -> None:
-    terms = terms_of(micro(**one(2**40, fit="capacity", count=2**20)))
+    instance = terms_of(micro(**one(2**40, fit="capacity", count=2**20)))
     with pytest.raises(RefusedError, match="64-bit"):
-        fit(terms, Scenarios(1))
+        fit(instance, Scenarios(1))
     with pytest.raises(RefusedError, match="64-bit"):
         fit(terms_of(micro(**one(20))), Scenarios(1, np.array([[2**62]])))
 

@@ -9,8 +9,8 @@ import pytest
 
 from kvplan.models import Infeasible, InvalidProblem, Problem
 from kvplan.solver import plan
-from kvplan.solver.budget import GIB
-from kvplan.solver.sweep import Sweep, fit
+from kvplan.solver.formulate.budgets import GIB
+from kvplan.solver.sweep.fit import Sweep, fit
 from support.cases import load
 from support.micro import micro, one
 

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.kernels.batch import Scenarios
-from kvplan.kernels.batch.compiled import Batch
-from kvplan.kernels.batch.inverse import inverses_of
-from kvplan.kernels.batch.scalar import one_by_one
-from kvplan.kernels.batch.staircase import build
-from kvplan.kernels.batch.table import Swept, tabulate
+from kvplan.kernels.arrays import Scenarios
+from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.inverse import inverses_of
+from kvplan.kernels.arrays.scalar import one_by_one
+from kvplan.kernels.arrays.staircase import build
+from kvplan.kernels.arrays.table import Swept, tabulate
 from kvplan.kernels.bytes import most_blocks
-from kvplan.kernels.terms import Buffers, Terms
+from kvplan.kernels.instance import Buffers, Instance
 from kvplan.models import InvalidProblem, Problem
+from support.instance import terms_of, windows
 from support.instances import small_problem
 from support.micro import micro, one, pool
 from support.scenarios import assert_equal, quotas_around
-from support.terms import terms_of, windows
 
 
 def rooms_of(batch: Batch, scenarios: Scenarios) -> list[Any]:
@@ -31,15 +31,15 @@ def rooms_of(batch: Batch, scenarios: Scenarios) -> list[Any]:
 @given(st.integers(0, 2**32 - 1))
 def test_a_table_over_granules_changes_nothing(seed: int) -> None:
     try:
-        terms = terms_of(small_problem(seed, constraints=False, weighted=False, memory=False))
+        instance = terms_of(small_problem(seed, constraints=False, weighted=False, memory=False))
     except InvalidProblem:
         return
-    batch = Batch(terms)
-    quotas = quotas_around(terms, np.random.default_rng(seed), 40)
+    batch = Batch(instance)
+    quotas = quotas_around(instance, np.random.default_rng(seed), 40)
     scenarios = Scenarios(400, np.tile(quotas, (10, 1)))
     rooms = rooms_of(batch, scenarios)
     swept = tabulate(batch, scenarios, rooms, None)
-    direct = one_by_one(terms, Scenarios(40, quotas))
+    direct = one_by_one(instance, Scenarios(40, quotas))
     if swept is not None:
         assert_equal(swept.expand().mapped(lambda array: array[:40]), direct)
 
@@ -48,17 +48,17 @@ def test_a_table_over_granules_changes_nothing(seed: int) -> None:
 def test_a_staircase_changes_nothing(seed: int, unwind: bool) -> None:
     try:
         problem = small_problem(seed, constraints=False, goals=False, prefix=unwind, memory=False)
-        terms = terms_of(problem)
+        instance = terms_of(problem)
     except InvalidProblem:
         return
-    batch = Batch(terms)
-    scenarios = Scenarios(24, quotas_around(terms, np.random.default_rng(seed), 24))
+    batch = Batch(instance)
+    scenarios = Scenarios(24, quotas_around(instance, np.random.default_rng(seed), 24))
     assert_equal(
-        batch.solve(scenarios, rooms_of(batch, scenarios), None), one_by_one(terms, scenarios)
+        batch.solve(scenarios, rooms_of(batch, scenarios), None), one_by_one(instance, scenarios)
     )
 
 
-def falling(ranks: int) -> Terms:
+def falling(ranks: int) -> Instance:
     """Live windows of two block sizes: bytes fall and rise along the candidates."""
     caches = [*windows(32, 64), {**windows(48, 100)[0], "name": "other"}]
     request = {"capacity": 900, "count": 4, "fit": "capacity", "min_capacity": 97}
@@ -71,14 +71,14 @@ def falling(ranks: int) -> Terms:
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_bytes_that_fall_along_the_candidates(ranks: int) -> None:
     """One row: the envelope is exact. Two: rooms may be met by different candidates."""
-    terms = falling(ranks)
+    instance = falling(ranks)
     quotas = np.random.default_rng(1).integers(0, 900, (120, ranks))
     scenarios = Scenarios(120, quotas)
-    batch = Batch(terms)
+    batch = Batch(instance)
     rooms = rooms_of(batch, scenarios)
     stairs = build(batch, scenarios, rooms)
     assert (stairs is None) == (ranks > 1)
-    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(terms, scenarios))
+    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(instance, scenarios))
 
 
 def staged(size: int, granule: int) -> Problem:
@@ -90,59 +90,59 @@ def staged(size: int, granule: int) -> Problem:
 
 @pytest.mark.parametrize(("size", "granule"), [(10, 1), (10, 64), (7, 24)])
 def test_unequal_quotas_take_the_least_of_the_lookups(size: int, granule: int) -> None:
-    terms = terms_of(staged(size, granule))
+    instance = terms_of(staged(size, granule))
     scenarios = Scenarios(300, np.random.default_rng(2).integers(0, 4000, (300, 2)))
-    batch = Batch(terms)
+    batch = Batch(instance)
     rooms = rooms_of(batch, scenarios)
     stairs = build(batch, scenarios, rooms)
     assert stairs is not None
     assert all(stair.inverse is not None for stair in stairs.stairs if len(set(stair.bytes)) > 1)
-    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(terms, scenarios))
+    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(instance, scenarios))
 
 
 @pytest.mark.parametrize("count", [None, 7])
 def test_a_count_by_staircase(count: int | None) -> None:
     more = {} if count is None else {"count": count}
-    terms = terms_of(micro(**one(12, fit="count", **more)))
+    instance = terms_of(micro(**one(12, fit="count", **more)))
     scenarios = Scenarios(50, np.arange(50)[:, None] * 9)
-    batch = Batch(terms)
+    batch = Batch(instance)
     rooms = rooms_of(batch, scenarios)
     assert build(batch, scenarios, rooms) is not None
-    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(terms, scenarios))
+    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(instance, scenarios))
 
 
 def test_few_scenarios_list_no_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     def listed(_: Any) -> Any:
         raise AssertionError("a million candidates for one scenario")
 
-    terms = terms_of(micro(**one(500_000, fit="capacity")))
-    batch, scenarios = Batch(terms), Scenarios(1)
+    instance = terms_of(micro(**one(500_000, fit="capacity")))
+    batch, scenarios = Batch(instance), Scenarios(1)
     monkeypatch.setattr(np, "unique", listed)
     assert build(batch, scenarios, rooms_of(batch, scenarios)) is None
 
 
 def test_equal_units_are_solved_once() -> None:
     """Blocks of 10 bytes: ten quotas share a plan."""
-    terms = terms_of(micro(**one(20, fit="capacity")))
+    instance = terms_of(micro(**one(20, fit="capacity")))
     quotas = np.arange(5000)[:, None] % 120
-    swept = Batch(terms).sweep(Scenarios(5000, quotas))
+    swept = Batch(instance).sweep(Scenarios(5000, quotas))
     assert isinstance(swept, Swept)
     assert swept.plans.feasible.shape == (12,)
     assert_equal(
         swept.expand().mapped(lambda array: array[:120]),
-        one_by_one(terms, Scenarios(120, quotas[:120])),
+        one_by_one(instance, Scenarios(120, quotas[:120])),
     )
 
 
 def test_shares_are_taken_of_every_byte() -> None:
     """30 % of 34 bytes are one block of 10, of 33 bytes none: no table over blocks."""
     problem = micro(**one(4), fill={"shares": {"p": "0.3"}})
-    terms = terms_of(problem)
+    instance = terms_of(problem)
     quotas = np.tile(np.arange(10, 90)[:, None], (8, 1))
-    batch = Batch(terms)
+    batch = Batch(instance)
     scenarios = Scenarios(len(quotas), quotas)
     assert tabulate(batch, scenarios, rooms_of(batch, scenarios), None) is None
-    assert_equal(batch.fit(scenarios), one_by_one(terms, scenarios))
+    assert_equal(batch.fit(scenarios), one_by_one(instance, scenarios))
 
 
 @pytest.mark.parametrize(
@@ -162,4 +162,4 @@ def test_an_inverse_is_the_largest_number_of_blocks(buffers: Buffers) -> None:
     scenarios = Scenarios(1501, np.arange(1501)[:, None])
     batch = Batch(terms_of(problem))
     found = batch.solve(scenarios, rooms_of(batch, scenarios), None)
-    assert_equal(found, one_by_one(batch.terms, scenarios))
+    assert_equal(found, one_by_one(batch.instance, scenarios))

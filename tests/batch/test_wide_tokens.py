@@ -1,4 +1,4 @@
-"""Capacities near 2^63: no engine wraps around where their blocks are few."""
+"""Capacities near 2^63: no solver wraps around where their blocks are few."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.models import Problem
 from kvplan.solver import plan
-from kvplan.solver.sweep import fit
+from kvplan.solver.sweep.fit import fit
 
 MOST = 2**63 - 1
 FULL = {"name": "c", "kind": "full"}
@@ -39,5 +39,5 @@ def test_as_plan_has_it(cache: dict[str, Any], flight: int, kernel: Any, device:
     assert sweep.capacities.tolist() == [[answer.requests[0].capacity]]
     assert sweep.blocks.tolist() == [[answer.blocks["p"]]]
     if device is not None:
-        other = plan(problem, engine="bisect", device=device, kernel=kernel)
+        other = plan(problem, solver="bisect", device=device, kernel=kernel)
         assert other.digest == answer.digest

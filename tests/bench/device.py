@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from kvplan.kernels.batch import Fits, Scenarios
-from kvplan.kernels.batch.compiled import Batch
-from kvplan.kernels.batch.scalar import one_by_one
-from kvplan.kernels.terms import Terms
-from kvplan.solver.formulation import formulate
+from kvplan.kernels.arrays import Fits, Scenarios
+from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.scalar import one_by_one
+from kvplan.kernels.instance import Instance
+from kvplan.solver.formulate.formulation import formulate
 
 sys.path.insert(0, str(Path(__file__).parent))
 from instances import nine_caches, shipped
@@ -70,14 +70,14 @@ def timed(job: Callable[[], Fits], wait: Callable[[], None], rounds: int) -> tup
     return fits, best
 
 
-def sized(terms: Terms, number: int, device: str, wait: Callable[[], None]) -> dict[str, Any]:
+def sized(instance: Instance, number: int, device: str, wait: Callable[[], None]) -> dict[str, Any]:
     """One size: seconds and plans a second of each, and whether all agree."""
     from kvplan.kernels.triton.launch import Launch
 
     scenarios = scenarios_of(number)
     few = picked(scenarios, np.random.default_rng(SEED).integers(0, number, 40))
     on_host = scenarios if number <= MOST_ON_HOST else scenarios.part(0, MOST_ON_HOST)
-    host, batch, launch = Batch(terms), Batch(terms, device), Launch(terms, device)
+    host, batch, launch = Batch(instance), Batch(instance, device), Launch(instance, device)
     rounds = 2 if number < 10**6 else 1
     by_numpy, numpy_seconds = timed(lambda: host.fit(on_host), lambda: None, 1)
     by_torch, torch_seconds = timed(lambda: batch.fit(scenarios), wait, rounds)
@@ -91,7 +91,7 @@ def sized(terms: Terms, number: int, device: str, wait: Callable[[], None]) -> d
         "equal": {
             "triton = torch": is_equal(by_triton, by_torch),
             "triton = numpy": is_equal(first, by_numpy),
-            "numpy = scalar": is_equal(host.fit(few), one_by_one(terms, few)),
+            "numpy = scalar": is_equal(host.fit(few), one_by_one(instance, few)),
         },
     }
 
@@ -103,20 +103,20 @@ def rate(number: int, seconds: float) -> dict[str, float]:
 
 def shipped_agree(device: str) -> dict[str, bool]:
     """Every shipped case at 64 quotas: the kernel against the scalar search."""
-    from kvplan.kernels.batch import RefusedError
+    from kvplan.kernels.arrays import RefusedError
     from kvplan.kernels.triton import fit
 
     found = {}
     for name, problem in shipped().items():
-        terms = formulate(problem).terms
+        instance = formulate(problem).instance
         base = [rank.quota_bytes for rank in problem.ranks]
         share = np.random.default_rng(SEED).integers(200, 1500, (64, 1))
         scenarios = Scenarios(64, np.asarray(base)[None, :] * share // 1000)
         try:
-            fits = fit(terms, scenarios, device=device)
+            fits = fit(instance, scenarios, device=device)
         except RefusedError:
             continue
-        found[name] = is_equal(fits, one_by_one(terms, scenarios))
+        found[name] = is_equal(fits, one_by_one(instance, scenarios))
     return found
 
 
@@ -132,11 +132,11 @@ def main() -> int:
 
     wait = torch.cuda.synchronize if options.device != "cpu" else lambda: None
     start = time.perf_counter()
-    terms = formulate(nine_caches(1, "40GiB")).terms
+    instance = formulate(nine_caches(1, "40GiB")).instance
     figures: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if options.device != "cpu" else "cpu",
         "sizes": [
-            sized(terms, int(size), options.device, wait) for size in options.sizes.split(",")
+            sized(instance, int(size), options.device, wait) for size in options.sizes.split(",")
         ],
         "shipped": shipped_agree(options.device),
     }

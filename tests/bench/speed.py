@@ -17,15 +17,15 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.kernels.ordered import complete
 from kvplan.models import Problem
 from kvplan.solver import plan
-from kvplan.solver.assemble import Credit, assemble
+from kvplan.solver.answer.assemble import Credit, assemble
 from kvplan.solver.cpsat.box import open_box
 from kvplan.solver.cpsat.engine import least_point, world_at
 from kvplan.solver.cpsat.program import build_program
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.known import forget
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -49,9 +49,9 @@ def open_defaults(problem: Problem) -> bool:
     Built, solved and written out like `plan` does it, but without the search.
     """
     formulation = formulate(problem)
-    nested = Nested(formulation.terms)
-    terms = formulation.terms
-    program = build_program(terms, nested.demand, open_box(terms), least_point(terms))
+    nested = Search(formulation.instance)
+    instance = formulation.instance
+    program = build_program(instance, nested.demand, open_box(instance), least_point(instance))
     model = program.model
     decided = []
     for form, scale in program.goals:
@@ -69,11 +69,11 @@ def open_defaults(problem: Problem) -> bool:
     return True
 
 
-def each(problems: dict[str, Problem], rounds: int, engine: Any = "auto") -> dict[str, Any]:
+def each(problems: dict[str, Problem], rounds: int, solver: Any = "auto") -> dict[str, Any]:
     """Median of every problem as if planned for the first time, and how they end."""
-    jobs = {name: partial(plan, problem, engine=engine) for name, problem in problems.items()}
+    jobs = {name: partial(plan, problem, solver=solver) for name, problem in problems.items()}
     times = interleaved(jobs, rounds, before=dict.fromkeys(jobs, forget))
-    ends = {name: plan(problem, engine=engine).status for name, problem in problems.items()}
+    ends = {name: plan(problem, solver=solver).status for name, problem in problems.items()}
     return {
         "each_ms": {name: round(value, 3) for name, value in times.items()},
         "unproved": [name for name, status in ends.items() if status != "optimal"],
@@ -89,7 +89,7 @@ def against_open(problems: dict[str, Problem], rounds: int) -> dict[str, Any]:
             unproved.append(name)
         times = interleaved(
             {
-                "boxed": partial(plan, problem, engine="cp-sat"),
+                "boxed": partial(plan, problem, solver="cp-sat"),
                 "open": partial(open_defaults, problem),
             },
             rounds,

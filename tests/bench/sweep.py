@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from kvplan.kernels.batch import Fits, Given, Scenarios
-from kvplan.kernels.batch.arrays import Arrays
-from kvplan.kernels.batch.compiled import Batch
-from kvplan.kernels.batch.scalar import one_by_one
-from kvplan.kernels.batch.table import Swept
-from kvplan.kernels.terms import Terms
-from kvplan.solver.formulation import formulate
-from kvplan.solver.sweep import fit as fit_by_name
+from kvplan.kernels.arrays import Fits, Given, Scenarios
+from kvplan.kernels.arrays.arrays import Arrays
+from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.scalar import one_by_one
+from kvplan.kernels.arrays.table import Swept
+from kvplan.kernels.instance import Instance
+from kvplan.solver.formulate.formulation import formulate
+from kvplan.solver.sweep.fit import fit as fit_by_name
 
 sys.path.insert(0, str(Path(__file__).parent))
 from instances import nine_caches
@@ -64,9 +64,9 @@ class CountedArrays(Arrays):
         return super().ints(values).view(Counted)
 
 
-def operations(terms: Terms, scenarios: Scenarios, number: int) -> float:
+def operations(instance: Instance, scenarios: Scenarios, number: int) -> float:
     """Integer operations a plan, by counting them on the first scenarios."""
-    batch = Batch(terms)
+    batch = Batch(instance)
     batch.arrays = CountedArrays()
     for candidates in batch.candidates.values():
         candidates.arrays = batch.arrays
@@ -101,11 +101,11 @@ def timed(job: Callable[[], Any], rounds: int) -> tuple[Any, float, float]:
     return found, median(walls), median(cores)
 
 
-def is_right(terms: Terms, scenarios: Scenarios, fits: Fits, number: int = 25) -> bool:
+def is_right(instance: Instance, scenarios: Scenarios, fits: Fits, number: int = 25) -> bool:
     """Some scenarios against the scalar search."""
     at = np.random.default_rng(SEED).integers(0, scenarios.number, number)
     for index in map(int, at):
-        one = one_by_one(terms, scenarios.part(index, index + 1))
+        one = one_by_one(instance, scenarios.part(index, index + 1))
         if one.point(0) != fits.point(index):
             return False
     return True
@@ -123,23 +123,23 @@ def report(number: int, wall: float, cores: float) -> dict[str, float]:
 
 def quotas_only(number: int, requests: int, rounds: int) -> dict[str, Any]:
     """Quotas alone vary: indices into plans, then every decision."""
-    terms = formulate(nine_caches(requests, "40GiB")).terms
+    instance = formulate(nine_caches(requests, "40GiB")).instance
     quotas = np.random.default_rng(SEED).integers(GIB, 80 * GIB, (number, 1))
     scenarios = Scenarios(number, quotas)
-    swept, wall, cores = timed(lambda: Batch(terms).sweep(scenarios), rounds)
+    swept, wall, cores = timed(lambda: Batch(instance).sweep(scenarios), rounds)
     assert isinstance(swept, Swept)
     fits, more_wall, more_cores = timed(swept.expand, rounds)
     return {
         "plans": int(swept.plans.feasible.shape[0]),
         "indices": report(number, wall, cores),
         "every_decision": report(number, wall + more_wall, cores + more_cores),
-        "right": is_right(terms, scenarios, fits),
+        "right": is_right(instance, scenarios, fits),
     }
 
 
 def everything(number: int, rounds: int) -> dict[str, Any]:
     """Quota, the requested capacity, and a peer's capacity and count vary."""
-    terms = formulate(nine_caches(32, "40GiB")).terms
+    instance = formulate(nine_caches(32, "40GiB")).instance
     random = np.random.default_rng(SEED)
     capacity = random.integers(8, 20_000, number)
     scenarios = Scenarios(
@@ -148,16 +148,16 @@ def everything(number: int, rounds: int) -> dict[str, Any]:
         capacities={0: random.integers(2**15, 2**20, number)},
         given=(Given(0, capacity, capacity - 8, random.integers(1, 16, number)),),
     )
-    batch = Batch(terms)
+    batch = Batch(instance)
     fits, wall, cores = timed(lambda: batch.fit(scenarios), rounds)
-    counted = operations(terms, scenarios, 4096)
+    counted = operations(instance, scenarios, 4096)
     most = core_operations()
     return {
         **report(number, wall, cores),
         "operations_per_plan": round(counted),
         "core_operations_per_second": round(most),
         "limit_plans_per_processor_second": round(most / counted),
-        "right": is_right(terms, scenarios, fits),
+        "right": is_right(instance, scenarios, fits),
     }
 
 
@@ -168,12 +168,12 @@ def unequal_ranks(number: int, rounds: int) -> dict[str, Any]:
         for buffer in pool["buffers"]:
             buffer["bytes"] = {"0": buffer["bytes"], "1": buffer["bytes"] * 3 // 4}
     problem["ranks"] = [{"name": f"r{i}", "stage": i, "quota": "40GiB"} for i in range(2)]
-    terms = formulate(type(nine_caches(1, "1GiB")).model_validate(problem)).terms
+    instance = formulate(type(nine_caches(1, "1GiB")).model_validate(problem)).instance
     quotas = np.random.default_rng(SEED).integers(GIB, 80 * GIB, (number, 2))
     scenarios = Scenarios(number, quotas)
-    batch = Batch(terms)
+    batch = Batch(instance)
     fits, wall, cores = timed(lambda: batch.fit(scenarios), rounds)
-    return {**report(number, wall, cores), "right": is_right(terms, scenarios, fits)}
+    return {**report(number, wall, cores), "right": is_right(instance, scenarios, fits)}
 
 
 def by_name(number: int, rounds: int) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_demo_works_from_any_folder(tmp_path: Path) -> None:
     done = spawn("demo", folder=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "Niko1221/Strata #765" in done.out
-    assert "\noptimal (engine cp-sat): every goal proven" in done.out
+    assert "\noptimal (solver cp-sat): every goal proven" in done.out
     assert "capacity:long  524_288  524_288" in done.out
     assert "\nbudget of gpu\n" in done.out
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from support.scenarios import DEVICE
 
 Capture = pytest.CaptureFixture[str]
 FILE = CASES["strata_765"]
-BISECT = ("--engine", "bisect")
+BISECT = ("--solver", "bisect")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_the_plan_is_the_host_s_and_says_where_it_was_found(capsys: Capture) -> 
     done = run_kvplan(capsys, "solve", FILE, *BISECT, "--device", DEVICE)
     assert (done.code, done.err) == (0, "")
     proven = "every goal proven by the nested search"
-    assert f"optimal (engine bisect): {proven} on {DEVICE}\n" in done.out
+    assert f"optimal (solver bisect): {proven} on {DEVICE}\n" in done.out
     assert done.out.replace(f"{proven} on {DEVICE}\n", f"{proven}\n") == host.out
     as_json = run_kvplan(capsys, "solve", FILE, *BISECT, "--device", DEVICE, "--json")
     assert json.loads(as_json.out)["proof"]["certificate"] == f"nested on {DEVICE}"
@@ -49,15 +49,15 @@ def test_lowered_floors_are_planned_for_on_the_device(capsys: Capture) -> None:
     assert done.out.replace(f"nested on {DEVICE}", "nested") == host.out
 
 
-@pytest.mark.parametrize("engine", ["cp-sat", "auto"])
-def test_another_engine_runs_on_no_device(engine: str, capsys: Capture) -> None:
-    line = f"--device: expected --engine bisect beside it, got --engine {engine}\n"
-    arguments = ("solve", FILE, "--engine", engine, "--device", "cpu")
+@pytest.mark.parametrize("solver", ["cp-sat", "auto"])
+def test_another_solver_runs_on_no_device(solver: str, capsys: Capture) -> None:
+    line = f"--device: expected --solver bisect beside it, got --solver {solver}\n"
+    arguments = ("solve", FILE, "--solver", solver, "--device", "cpu")
     assert run_kvplan(capsys, *arguments) == (2, "", line)
 
 
 def test_bisect_is_to_be_named(capsys: Capture) -> None:
-    line = "--device: expected --engine bisect beside it, got --engine cp-sat\n"
+    line = "--device: expected --solver bisect beside it, got --solver cp-sat\n"
     assert run_kvplan(capsys, "solve", FILE, "--device", "cpu") == (2, "", line)
 
 

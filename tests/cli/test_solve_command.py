@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 import kvplan.solver
-from kvplan.models import Disagreement, EngineError, Plan
+from kvplan.models import Disagreement, Plan, SolverError
 from support.cli import run_kvplan
 
 Capture = pytest.CaptureFixture[str]
@@ -38,19 +38,19 @@ def problem(tmp_path: Path) -> Path:
 def test_a_plan_is_reported_with_exit_0(problem: Path, capsys: Capture) -> None:
     done = run_kvplan(capsys, "solve", problem)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("small\noptimal (engine cp-sat): every goal proven by CP-SAT")
+    assert done.out.startswith("small\noptimal (solver cp-sat): every goal proven by CP-SAT")
     assert re.search(r"^capacity:long +2_048 +8_192 +tokens +reduced$", done.out, re.MULTILINE)
     assert "weights" in done.out
     assert "note: capacity:long: requested 8192, clamped to 2048" in done.out
 
 
-@pytest.mark.parametrize("engine", ["cp-sat", "auto", "bisect"])
-def test_every_engine_gives_the_same_plan(engine: str, problem: Path, capsys: Capture) -> None:
-    done = run_kvplan(capsys, "solve", problem, "--engine", engine, "--json")
+@pytest.mark.parametrize("solver", ["cp-sat", "auto", "bisect"])
+def test_every_solver_gives_the_same_plan(solver: str, problem: Path, capsys: Capture) -> None:
+    done = run_kvplan(capsys, "solve", problem, "--solver", solver, "--json")
     assert (done.code, done.err) == (0, "")
     plan = Plan.model_validate(json.loads(done.out))
     assert plan.status == "optimal"
-    assert plan.proof.engine == engine
+    assert plan.proof.solver == solver
     assert plan.blocks == {"kv": 128}
     assert plan.requests[0].capacity == 2048
 
@@ -110,7 +110,7 @@ def test_a_deadline_still_gives_a_plan(deadline: str, problem: Path, capsys: Cap
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--engine", "z3"], "--engine: expected cp-sat, auto or bisect, got 'z3'"),
+        (["--solver", "z3"], "--solver: expected cp-sat, auto or bisect, got 'z3'"),
         (["--deadline", "-1"], "--deadline: expected seconds of at least 0, got '-1'"),
         (["--deadline", "nan"], "--deadline: expected seconds of at least 0, got 'nan'"),
         (["--deadline", "inf"], "--deadline: expected seconds of at least 0, got 'inf'"),
@@ -142,7 +142,7 @@ def failing(error: BaseException) -> Any:
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (EngineError("no point by the deadline"), "kvplan: EngineError: no point by the deadline"),
+        (SolverError("no point by the deadline"), "kvplan: SolverError: no point by the deadline"),
         (Disagreement("cp-sat 5\nsearch 6"), "kvplan: Disagreement: cp-sat 5 search 6"),
         (OSError(28, "No space left on device"), "kvplan: No space left on device"),
     ],

@@ -35,7 +35,7 @@ def test_fewer_slots_hold_more_requests() -> None:
     assert advice.flags == {"--max-num-seqs": str(advice.bound)}
     assert advice.bound < 512
     problem = serving(open_split(kimi, settings), 8192)
-    answer = plan(problem, engine="cp-sat")
+    answer = plan(problem, solver="cp-sat")
     assert answer.proof.status == "optimal"
     assert list(oracle.check(problem, answer)) == []
     assert answer.requests[0].count == advice.bound

@@ -98,7 +98,7 @@ def test_pasted_flags_hold_what_is_promised() -> None:
 @pytest.mark.parametrize("name", ["swa-006", "state-033"])
 def test_the_bound_is_proven_and_one_more_does_not_fit(name: str) -> None:
     problem = serving(open_split(architecture_of(CASES[name]), settings_of(CASES[name])), 8192)
-    answer = plan(problem, engine="cp-sat")
+    answer = plan(problem, solver="cp-sat")
     assert answer.proof.status == "optimal"
     assert list(oracle.check(problem, answer)) == []
     assert answer.requests[0].count == advised(name, 8192).bound

@@ -26,7 +26,7 @@ def relaxed(*relax: str, **parts: Any) -> dict[str, Any]:
     problem = Problem.model_validate({**DATA, **parts, "relax": list(relax)})
     with pytest.raises(Infeasible):
         plan(problem)
-    answer = relaxed_plan(problem, engine="auto")
+    answer = relaxed_plan(problem, solver="auto")
     if answer is None:
         return {}
     violated = {violation.rule for violation in oracle.check(problem, answer)}

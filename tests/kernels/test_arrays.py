@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvplan.kernels.instance import CacheRule
 from kvplan.kernels.need import request_blocks
-from kvplan.kernels.terms import CacheRule
-from support.terms import KINDS
+from support.instance import KINDS
 
 
 @st.composite

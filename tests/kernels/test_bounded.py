@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kvplan.kernels import capacity as grids
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import Variable
+from kvplan.kernels.instance import Variable
+from kvplan.kernels.nested import Search
 from kvplan.models import Problem
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 
 
 def problem(rng: random.Random) -> Problem:
@@ -48,7 +48,7 @@ def problem(rng: random.Random) -> Problem:
 @pytest.mark.parametrize("seed", range(150))
 def test_bounded_search_equals_every_token(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grids, "MANY_CLASSES", 0)
-    nested = Nested(formulate(problem(random.Random(seed))).terms)
+    nested = Search(formulate(problem(random.Random(seed))).instance)
     nested._ladders[0] = False
     (world,) = nested.worlds()
     high = world.high[0]
@@ -60,9 +60,9 @@ def test_bounded_search_equals_every_token(seed: int, monkeypatch: pytest.Monkey
 
 def test_bounds_enclose_the_need() -> None:
     for seed in range(60):
-        nested = Nested(formulate(problem(random.Random(seed))).terms)
+        nested = Search(formulate(problem(random.Random(seed))).instance)
         below, above = nested.bounded(0, 0).demand, nested.bounded(0, 1).demand
-        for capacity in range(nested.terms.fitted[0].least, 200):
+        for capacity in range(nested.instance.fitted[0].least, 200):
             need = nested.demand.own(0, capacity, 0)
             assert all(
                 low <= exact <= high

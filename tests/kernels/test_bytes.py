@@ -14,13 +14,13 @@ from kvplan.kernels.bytes import (
     pool_bytes,
     slot_bytes,
 )
-from kvplan.kernels.terms import Buffers, ExpertTerms
+from kvplan.kernels.instance import Buffers, ExpertRule
 
 MIB = 2**20
 
 
-def experts(**fields: Any) -> ExpertTerms:
-    plain = ExpertTerms(
+def experts(**fields: Any) -> ExpertRule:
+    plain = ExpertRule(
         least=0, most=None, sizes=((1, 10),), granule=1, keep=0, lend_num=0, lend_den=1
     )
     return plain._replace(**fields)
@@ -85,10 +85,10 @@ def test_slots_of_several_sizes_are_taken_in_order(slots: int, taken: int) -> No
 
 
 def test_slots_of_all_layers_are_one_allocation() -> None:
-    terms = experts(sizes=((1, 10),), granule=64)
-    assert expert_bytes(2, 3, terms) == 64  # 60 B at once, not three times 64
-    assert expert_bytes(2, 4, terms) == 128
-    assert expert_bytes(0, 4, terms) == 0
+    instance = experts(sizes=((1, 10),), granule=64)
+    assert expert_bytes(2, 3, instance) == 64  # 60 B at once, not three times 64
+    assert expert_bytes(2, 4, instance) == 128
+    assert expert_bytes(0, 4, instance) == 0
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_slots_of_all_layers_are_one_allocation() -> None:
     ],
 )
 def test_what_prefill_may_borrow(slots: int, keep: int, share: tuple[int, int], kept: int) -> None:
-    terms = experts(keep=keep, lend_num=share[0], lend_den=share[1])
-    assert least_kept(slots, terms) == kept
+    instance = experts(keep=keep, lend_num=share[0], lend_den=share[1])
+    assert least_kept(slots, instance) == kept

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.instance import Instance
+from support.instance import last, terms_of, windows
 from support.micro import micro
-from support.terms import last, terms_of, windows
 
 MOST = 300
 
@@ -31,7 +31,7 @@ def test_without_an_upper_end_it_is_found_by_doubling(limit: int) -> None:
     assert largest_unbounded(lambda n: n <= limit + 9, 9, 9) == 9
 
 
-def problem_terms(caches: list[dict[str, Any]], prefix: int = 0, flight: int = 1) -> Terms:
+def problem_terms(caches: list[dict[str, Any]], prefix: int = 0, flight: int = 1) -> Instance:
     """One fitted request with some tokens in flight, every cache on a pool of its own."""
     pools = [{"name": f"p{index}", "bytes": 10} for index in range(len(caches))]
     placed = [{**c, "name": f"c{i}", "pool": f"p{i}"} for i, c in enumerate(caches)]
@@ -48,7 +48,7 @@ def problem_terms(caches: list[dict[str, Any]], prefix: int = 0, flight: int = 1
 WINDOWS = [*windows(16, 40), *windows(64, 100)]
 SCRATCH = {"fraction": "1/4", "max_rewind": 5}
 FULL = {"kind": "full", "tokens_per_block": 24}
-CASES: dict[str, Terms] = {
+CASES: dict[str, Instance] = {
     "full": problem_terms([FULL, {"kind": "full", "tokens_per_block": 7}]),
     "windows of 16 and 64": problem_terms(WINDOWS),
     "windows and full": problem_terms([*WINDOWS, FULL], flight=9),
@@ -69,10 +69,12 @@ CASES: dict[str, Terms] = {
 }
 
 
-def needs_of(terms: Terms) -> dict[int, tuple[int, ...]]:
+def needs_of(instance: Instance) -> dict[int, tuple[int, ...]]:
     """Raw blocks by pool at every capacity from the lower bound on."""
-    demand = Demand(terms)
-    return {c: tuple(demand.raw(0, 0, (c,), (1,))) for c in range(terms.fitted[0].least, MOST + 1)}
+    demand = Demand(instance)
+    return {
+        c: tuple(demand.raw(0, 0, (c,), (1,))) for c in range(instance.fitted[0].least, MOST + 1)
+    }
 
 
 def limits_of(needs: dict[int, tuple[int, ...]], rng: random.Random) -> tuple[int, ...]:
@@ -83,12 +85,12 @@ def limits_of(needs: dict[int, tuple[int, ...]], rng: random.Random) -> tuple[in
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_largest_that_fits_is_found_whatever_the_limits(name: str) -> None:
-    terms = CASES[name]
-    needs, rng = needs_of(terms), random.Random(name)
-    grid = CapacityGrid(terms, 0)
+    instance = CASES[name]
+    needs, rng = needs_of(instance), random.Random(name)
+    grid = CapacityGrid(instance, 0)
     for _ in range(120):
         limits = limits_of(needs, rng)
-        low = rng.randint(terms.fitted[0].least, MOST)
+        low = rng.randint(instance.fitted[0].least, MOST)
         high = rng.randint(low, MOST)
         fitting = {c: all(map(int.__le__, needs[c], limits)) for c in range(low, high + 1)}
         assert grid.largest(fitting.__getitem__, low, high) == last(fitting.values(), low)
@@ -96,12 +98,12 @@ def test_the_largest_that_fits_is_found_whatever_the_limits(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_low_points_contain_a_fit_if_there_is_one(name: str) -> None:
-    terms = CASES[name]
-    needs, rng = needs_of(terms), random.Random(name)
-    grid = CapacityGrid(terms, 0)
+    instance = CASES[name]
+    needs, rng = needs_of(instance), random.Random(name)
+    grid = CapacityGrid(instance, 0)
     for _ in range(120):
         limits = limits_of(needs, rng)
-        low = rng.randint(terms.fitted[0].least, MOST)
+        low = rng.randint(instance.fitted[0].least, MOST)
         high = rng.randint(low, MOST)
         lows = grid.lows(low, high)
         assert all(low <= point <= high for point in lows)
@@ -120,21 +122,21 @@ def test_some_need_falls_as_the_capacity_grows_where_a_window_is_live(name: str)
 
 def test_few_probes_are_made() -> None:
     """Two classes of 64 and about 20 halvings, where every token would be a million."""
-    terms = problem_terms(WINDOWS)
+    instance = problem_terms(WINDOWS)
     asked: list[int] = []
 
     def fits(capacity: int) -> bool:
         asked.append(capacity)
         return capacity <= 654_321
 
-    assert CapacityGrid(terms, 0).largest(fits, 1, 2**20) == 654_320
+    assert CapacityGrid(instance, 0).largest(fits, 1, 2**20) == 654_320
     assert len(asked) < 4 * 25
 
 
 @given(st.data())
 def test_a_random_limit_of_every_class_is_found(data: st.DataObject) -> None:
     """Fits of blocks of 16 in periods of 64: each class has its own limit, or none."""
-    terms = problem_terms(WINDOWS)
+    instance = problem_terms(WINDOWS)
     low = data.draw(st.integers(1, 200), "low")
     high = data.draw(st.integers(low, 600), "high")
     limits = {r: data.draw(st.integers(-1, 700), f"class {r}") for r in (0, 16, 32, 48)}
@@ -148,4 +150,4 @@ def test_a_random_limit_of_every_class_is_found(data: st.DataObject) -> None:
         return step <= limits[step % 64]
 
     everything = [fits(c) for c in range(low, high + 1)]
-    assert CapacityGrid(terms, 0).largest(fits, low, high) == last(everything, low)
+    assert CapacityGrid(instance, 0).largest(fits, low, high) == last(everything, low)

@@ -8,8 +8,8 @@ import pytest
 
 from kvplan.kernels.demand import Demand
 from kvplan.models import Problem
+from support.instance import raw_of, terms_of, windows
 from support.micro import cache, micro, one, pool
-from support.terms import raw_of, terms_of, windows
 
 # TensorRT-LLM KVCacheManagerV2: four full layers, two windows of 128 with a sink of 5, one state.
 TRTLLM: dict[str, Any] = {

@@ -8,28 +8,28 @@ import pytest
 
 from kvplan.kernels.climb import block_sizes
 from kvplan.kernels.direct import Direct, is_direct
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.kernels.ordered import solve
 from kvplan.models import InvalidProblem
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 from support.straight import straight_problem
 
 SEEDS = 400
 
 
-class Roundabout(Nested):
+class Roundabout(Search):
     """The search by worlds."""
 
     goes_direct = False
 
 
-def formulated(seed: int) -> Nested | None:
+def formulated(seed: int) -> Search | None:
     """The search of a random problem; None where it makes no sense, or no capacity matters."""
     try:
-        nested = Nested(formulate(straight_problem(seed)).terms)
+        nested = Search(formulate(straight_problem(seed)).instance)
     except InvalidProblem:
         return None
-    if nested.terms.fitted and not block_sizes(nested.terms):
+    if nested.instance.fitted and not block_sizes(nested.instance):
         return None
     return nested
 
@@ -46,12 +46,14 @@ def test_the_straight_way_ends_where_the_search_does(part: int) -> None:
         rng = random.Random(-seed)
         for _ in range(4):  # one compiled problem, several rooms
             rows = tuple(
-                row._replace(room=rng.choice((row.room, rng.randint(-5, 2 * row.room))))
-                for row in nested.terms.rows
+                row._replace(
+                    limit_bytes=rng.choice((row.limit_bytes, rng.randint(-5, 2 * row.limit_bytes)))
+                )
+                for row in nested.instance.budgets
             )
-            terms = nested.terms._replace(rows=rows)
-            found = direct.answer([row.room for row in rows])
-            expected = solve(Roundabout(terms))
+            instance = nested.instance._replace(budgets=rows)
+            found = direct.answer([row.limit_bytes for row in rows])
+            expected = solve(Roundabout(instance))
             answered, refused = answered + (found is not None), refused + (found is None)
             assert found == expected, seed
     assert min(answered, refused) > SEEDS // 4
@@ -70,12 +72,12 @@ def test_line_and_ladder_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted = 0
     for seed in range(SEEDS):
         nested = formulated(seed)
-        if nested is None or not nested.terms.fitted:
+        if nested is None or not nested.instance.fitted:
             continue
-        rooms = [row.room for row in nested.terms.rows]
-        by_line = Climbing(nested.terms, nested.demand).answer(rooms)
+        rooms = [row.limit_bytes for row in nested.instance.budgets]
+        by_line = Climbing(nested.instance, nested.demand).answer(rooms)
         fitted += 1
-        on_ladder = Direct(nested.terms, nested.demand)
+        on_ladder = Direct(nested.instance, nested.demand)
         monkeypatch.setattr(Direct, "_line", None)
         assert on_ladder.answer(rooms) == by_line, seed
         monkeypatch.undo()
@@ -86,9 +88,9 @@ def test_what_is_not_straight() -> None:
     """Each thing that the straight way does not know keeps a problem from it."""
     nested = formulated(4)
     assert nested is not None
-    terms = nested.terms
-    assert is_direct(terms)
-    assert not is_direct(terms._replace(chunks=(1, 2)))
-    assert not is_direct(terms._replace(choices=(2,)))
-    assert not is_direct(terms._replace(fill_from=5))
-    assert not is_direct(terms._replace(fill_batch=0))
+    instance = nested.instance
+    assert is_direct(instance)
+    assert not is_direct(instance._replace(chunks=(1, 2)))
+    assert not is_direct(instance._replace(choices=(2,)))
+    assert not is_direct(instance._replace(fill_from=5))
+    assert not is_direct(instance._replace(fill_batch=0))

@@ -11,7 +11,7 @@ import pytest
 from kvplan.kernels.exchange import join
 from kvplan.kernels.exchange.arrays import Exchange, Mover, TooManyError, exchange_between
 from kvplan.kernels.exchange.join import best_combinations
-from kvplan.kernels.terms import GoalTerm, Variable
+from kvplan.kernels.instance import ObjectiveTerm, Variable
 
 ROWS = 2
 
@@ -31,14 +31,14 @@ def _pool(draw: np.random.Generator, index: int) -> Mover:
     count = int(draw.integers(1, 9))
     costs = np.cumsum(draw.integers(0, 40, (ROWS, count)), axis=1)
     worth = np.cumsum(draw.integers(0, 25, count)) - 20
-    term = GoalTerm(Variable("blocks", index), Fraction(1), None)
+    term = ObjectiveTerm(Variable("blocks", index), Fraction(1), None)
     return Mover(term, np.arange(count), costs, worth, {}, rises=True)
 
 
 def _capacity(draw: np.random.Generator, blocks: int) -> Mover:
     """Bytes that may fall as the capacity rises, and blocks of pool 0 that rise with it."""
     count = int(draw.integers(1, 9))
-    term = GoalTerm(Variable("capacity", 0), Fraction(1), None)
+    term = ObjectiveTerm(Variable("capacity", 0), Fraction(1), None)
     worth = np.cumsum(draw.integers(0, 25, count))
     needs = {0: np.sort(draw.integers(0, blocks + 1, count))}
     return Mover(term, np.arange(count), draw.integers(0, 90, (ROWS, count)), worth, needs)

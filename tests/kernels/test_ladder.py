@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from kvplan.kernels.instance import CacheRule
 from kvplan.kernels.ladder import UNBOUNDED, Ladder, Rise, Step, rise_of
 from kvplan.kernels.need import request_blocks
-from kvplan.kernels.terms import CacheRule
-from support.terms import rule
+from support.instance import rule
 
 PERIOD = 24
 RULES = [

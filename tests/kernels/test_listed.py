@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from kvplan.kernels.instance import Instance, Objective, Variable
 from kvplan.kernels.listed import is_listable, raise_listed
-from kvplan.kernels.nested import Nested
-from kvplan.kernels.terms import GoalTerms, Terms, Variable
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import term_value
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import Bounds
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 
 
 def drawn(seed: int) -> Problem:
@@ -54,35 +54,35 @@ def drawn(seed: int) -> Problem:
     return Problem.model_validate(data)
 
 
-class Asked(Nested):
+class Asked(Search):
     """A search that notes the chunks it looks at."""
 
-    def __init__(self, terms: Terms) -> None:
-        super().__init__(terms)
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
         self.asked: set[int] = set()
 
-    def largest(self, world: World, variable: Variable) -> int | None:
+    def largest(self, world: Bounds, variable: Variable) -> int | None:
         self.asked.add(world.chunk)
         return super().largest(world, variable)
 
 
-def one_by_one(nested: Nested, goal: GoalTerms) -> tuple[Fraction, set[tuple[int, Any]]]:
+def one_by_one(nested: Search, goal: Objective) -> tuple[Fraction, set[tuple[int, Any]]]:
     """The best value, and every chunk with options that reaches it."""
     found: dict[tuple[int, Any], Fraction] = {}
     for world in nested.worlds():
-        for chunk in range(len(nested.terms.chunks)):
+        for chunk in range(len(nested.instance.chunks)):
             at = world._replace(chunk=chunk, chunk_most=chunk)
             if nested.possible(at):
                 found[chunk, at.options] = sum(
-                    (value_in(nested, at, term) for term in goal.terms), Fraction(0)
+                    (value_in(nested, at, term) for term in goal.members), Fraction(0)
                 )
     best = max(found.values())
     return best, {place for place, value in found.items() if value == best}
 
 
-def value_in(nested: Nested, world: World, term: Any) -> Fraction:
+def value_in(nested: Search, world: Bounds, term: Any) -> Fraction:
     if term.variable.kind == "prefill":
-        return term_value(term, nested.terms.chunks[world.chunk])
+        return term_value(term, nested.instance.chunks[world.chunk])
     reached = nested.largest(world, term.variable)
     assert reached is not None
     return term_value(term, reached)
@@ -93,15 +93,15 @@ def test_ranges_find_what_every_chunk_would(part: int) -> None:
     tried = several = fewer = 0
     for seed in range(100 * part, 100 * part + 100):
         try:
-            nested = Asked(formulate(drawn(seed)).terms)
+            nested = Asked(formulate(drawn(seed)).instance)
         except InvalidProblem:
             continue
-        goal = nested.terms.goals[0]
+        goal = nested.instance.goals[0]
         worlds = [world for world in nested.worlds() if nested.possible(world)]
         if not worlds or not is_listable(goal):
             continue
         kept, best = raise_listed(nested, worlds, goal)
-        fewer += len(nested.asked) < len(nested.terms.chunks) // 2
+        fewer += len(nested.asked) < len(nested.instance.chunks) // 2
         expected, places = one_by_one(nested, goal)
         assert best == expected, seed
         assert {(world.chunk, world.options) for world in kept} == places, seed

@@ -14,9 +14,9 @@ from kvplan.kernels.demand import VECTORISE_FROM, VECTORISE_SIMPLE_FROM, Demand
 from kvplan.kernels.many import few_simple_blocks, simple_blocks_of
 from kvplan.kernels.need import request_blocks
 from kvplan.models import Problem
+from support.instance import raw_of, rule, terms_of, windows
 from support.instances import random_problem
 from support.micro import cache, micro
-from support.terms import raw_of, rule, terms_of, windows
 
 
 def batch(*requests: dict[str, Any], prefix: int = 0) -> dict[str, Any]:
@@ -25,14 +25,14 @@ def batch(*requests: dict[str, Any], prefix: int = 0) -> dict[str, Any]:
 
 def at_once_and_one_by_one(problem: Problem, patch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """Raw needs of every batch by arrays, and request by request."""
-    terms = terms_of(problem)
-    batches, chunks = range(len(terms.batches)), range(len(terms.chunks))
+    instance = terms_of(problem)
+    batches, chunks = range(len(instance.batches)), range(len(instance.chunks))
     with patch.context() as context:
         context.setattr(demand_module, "VECTORISE_SIMPLE_FROM", 0)
-        at_once = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
+        at_once = [[Demand(instance).fixed(b, k) for k in chunks] for b in batches]
         context.setattr(demand_module, "VECTORISE_SIMPLE_FROM", 10**9)
         context.setattr(demand_module, "VECTORISE_FROM", 10**9)
-        one_by_one = [[Demand(terms).fixed(b, k) for k in chunks] for b in batches]
+        one_by_one = [[Demand(instance).fixed(b, k) for k in chunks] for b in batches]
     return at_once, one_by_one
 
 

@@ -16,7 +16,7 @@ from kvplan.kernels.need import (
     stale_end,
     usable_for,
 )
-from support.terms import blocks, rule
+from support.instance import blocks, rule
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.instance import Variable
+from kvplan.kernels.nested import Search
 from kvplan.kernels.ordered import solve
-from kvplan.kernels.terms import Variable
-from kvplan.kernels.worlds import World
+from kvplan.kernels.worlds import Bounds
 from kvplan.models import Problem
+from support.instance import nested_of, windows
 from support.instances import small_problem
 from support.micro import micro, one, pool
-from support.terms import nested_of, windows
 
 
 def largest(problem: Problem, kind: str, position: int = 0) -> int | None:
@@ -124,7 +124,7 @@ def test_a_later_request_may_take_any_capacity_of_its_first_period() -> None:
     answer = solve(nested_of(both))
     assert answer is not None
     assert answer.exact
-    assert (nested_of(both).terms.chunks[answer.point.chunk], answer.point.capacities) == (
+    assert (nested_of(both).instance.chunks[answer.point.chunk], answer.point.capacities) == (
         20,
         (480,),
     )
@@ -145,7 +145,7 @@ def test_goals_of_an_answer_have_equal_values_and_bounds() -> None:
 # --- every variable of random problems against a scan of all its values --------------------------
 
 
-def scanned(nested: Nested, world: World, variable: Variable) -> int | None:
+def scanned(nested: Search, world: Bounds, variable: Variable) -> int | None:
     """The last value that is possible, from the smallest on; needs may fall with a capacity."""
     if variable.kind == "capacity":
         low, high = nested.range_of(world, variable)
@@ -159,7 +159,7 @@ def scanned(nested: Nested, world: World, variable: Variable) -> int | None:
     if not nested.possible(world):
         return None
     if variable.kind == "prefill":
-        chunks = nested.terms.chunks
+        chunks = nested.instance.chunks
         return max(c for c in chunks if nested.possible(nested.at_least(world, variable, c)))
     low, high = nested.range_of(world, variable)
     last = low
@@ -176,7 +176,7 @@ def test_the_largest_value_of_every_variable_is_the_last_one_possible(seed: int)
     [world] = nested.worlds()
     variables = [
         Variable("count" if fitted.is_count else "capacity", index)
-        for index, fitted in enumerate(nested.terms.fitted)
+        for index, fitted in enumerate(nested.instance.fitted)
     ]
     if problem.prefill is not None:
         variables.append(Variable("prefill"))
@@ -190,12 +190,12 @@ def test_the_largest_value_of_every_variable_is_the_last_one_possible(seed: int)
 def test_the_largest_blocks_are_the_last_ones_that_fit(seed: int) -> None:
     nested = nested_of(small_problem(seed, constraints=False, choices=False, fit=False))
     [world] = nested.worlds()
-    for index, terms in enumerate(nested.terms.pools):
+    for index, instance in enumerate(nested.instance.pools):
         top = nested.largest(world, Variable("blocks", index))
         if top is None:
             assert not nested.possible(world)
             continue
-        assert top % terms.multiple == 0
+        assert top % instance.multiple == 0
         assert nested.possible(nested.at_least(world, Variable("blocks", index), top))
-        above = nested.at_least(world, Variable("blocks", index), top + terms.multiple)
+        above = nested.at_least(world, Variable("blocks", index), top + instance.multiple)
         assert not nested.possible(above)

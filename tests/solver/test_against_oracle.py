@@ -1,4 +1,4 @@
-"""Every engine against the exhaustive oracle on thousands of small instances."""
+"""Every solver against the exhaustive oracle on thousands of small instances."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from kvplan.models import Infeasible, Plan, Problem
-from kvplan.models.errors import EngineError
+from kvplan.models.errors import SolverError
+from kvplan.models.plan import Solver
 from kvplan.solver import plan
-from kvplan.solver.assemble import Engine
 from kvplan.solver.oracle import Best, best, check
 from support.decisions import expected, found
 from support.instances import random_problem
@@ -23,10 +23,10 @@ def goals(answer: Best) -> dict[str, Fraction]:
     return dict(zip(answer.labels, answer.goals, strict=True))
 
 
-def solved(problem: Problem, engine: Engine) -> Plan | None:
+def solved(problem: Problem, solver: Solver) -> Plan | None:
     """The plan, or None where nothing fits."""
     try:
-        return plan(problem, engine=engine)
+        return plan(problem, solver=solver)
     except Infeasible:
         return None
 
@@ -36,17 +36,17 @@ def test_engines_equal_the_oracle(start: int) -> None:
     for seed in range(start, start + CHUNK):
         problem = Problem.model_validate(random_problem(seed))
         truth = best(problem)
-        for engine in ("auto", "cp-sat"):
-            answer = solved(problem, engine)
-            assert (answer and found(answer)) == expected(truth), (seed, engine)
+        for solver in ("auto", "cp-sat"):
+            answer = solved(problem, solver)
+            assert (answer and found(answer)) == expected(truth), (seed, solver)
             if answer is not None and truth is not None:
-                assert answer.status == "optimal", (seed, engine)
+                assert answer.status == "optimal", (seed, solver)
                 by_label = goals(truth)
                 for entry in answer.proof.bound:
-                    assert entry.value == entry.bound, (seed, engine, entry)
+                    assert entry.value == entry.bound, (seed, solver, entry)
                     if entry.goal in by_label:
-                        assert entry.value == by_label[entry.goal], (seed, engine, entry)
-                assert check(problem, answer) == [], (seed, engine)
+                        assert entry.value == by_label[entry.goal], (seed, solver, entry)
+                assert check(problem, answer) == [], (seed, solver)
 
 
 @pytest.mark.parametrize("start", range(0, INSTANCES, 4 * CHUNK))
@@ -56,7 +56,7 @@ def test_bisect_is_right_where_it_claims_a_proof(start: int) -> None:
         problem = Problem.model_validate(random_problem(seed))
         try:
             answer = solved(problem, "bisect")
-        except EngineError:  # under linear constraints it may find no point, and then says so
+        except SolverError:  # under linear constraints it may find no point, and then says so
             assert problem.constraints
             continue
         truth = best(problem)

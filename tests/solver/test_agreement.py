@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import EngineError, Infeasible, Problem
+from kvplan.models import Infeasible, Problem, SolverError
 from kvplan.solver import plan
 from support.cases import CASES, load
-from support.engines import ENGINES
 from support.instances import small_problem
+from support.solvers import SOLVERS
 
 FIRST, PROBLEMS, CHUNK = 1_000_000, 320, 32  # apart from the seeds that meet the oracle
 PARTS = ("0.3", "0.45", "0.6", "0.8", "1")
 
 
-def outcome(problem: Problem, engine: Any) -> tuple[str, Any]:
+def outcome(problem: Problem, solver: Any) -> tuple[str, Any]:
     """Proven with a digest, refused with a shortfall, or open."""
     try:
-        answer = plan(problem, engine=engine)
+        answer = plan(problem, solver=solver)
     except Infeasible as refusal:
         return "refused", (refusal.reasons, refusal.shortfall)
-    except EngineError:
-        assert engine == "bisect"
+    except SolverError:
+        assert solver == "bisect"
         assert problem.constraints
         return "open", None
     if answer.status == "feasible":
-        assert engine == "bisect"
+        assert solver == "bisect"
         return "open", None
     return "proven", answer.digest
 
@@ -37,7 +37,7 @@ def outcome(problem: Problem, engine: Any) -> tuple[str, Any]:
 def test_engines_agree_on_random_problems(start: int) -> None:
     for seed in range(start, start + CHUNK):
         problem = small_problem(seed)
-        auto, cpsat, bisect = (outcome(problem, engine) for engine in ENGINES)
+        auto, cpsat, bisect = (outcome(problem, solver) for solver in SOLVERS)
         assert auto == cpsat, seed
         assert bisect[0] == "open" or bisect == auto, seed
 
@@ -56,6 +56,6 @@ def at_part(problem: Problem, part: Fraction) -> Problem:
 @pytest.mark.parametrize("name", CASES)
 def test_engines_agree_on_shipped_cases_at_parts_of_their_quotas(name: str, part: str) -> None:
     problem = at_part(load(name), Fraction(part))
-    auto, cpsat, bisect = (outcome(problem, engine) for engine in ENGINES)
+    auto, cpsat, bisect = (outcome(problem, solver) for solver in SOLVERS)
     assert auto == cpsat == bisect
     assert auto[0] in ("proven", "refused")

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kvplan.kernels.terms import Row
+from kvplan.kernels.instance import Budget
 from kvplan.models import CheckFailed, Problem
-from kvplan.solver import formulation, oracle, plan
+from kvplan.solver import oracle, plan
+from kvplan.solver.formulate import formulation
 from support.cases import load
 
 GIB = 2**30
@@ -88,19 +89,19 @@ def test_glm_without_its_tightest_rank_has_the_next_count() -> None:
     assert {binding.rank for binding in answer.binding} == {"tp2"}
 
 
-def loosest(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def loosest(rows: tuple[Budget, ...]) -> tuple[Budget, ...]:
     """The merge of rank rows with its minimum turned into a maximum."""
-    return (max((row for row in rows if row.pools), key=lambda row: row.room),)
+    return (max((row for row in rows if row.pools), key=lambda row: row.limit_bytes),)
 
 
-def without_tp3(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def without_tp3(rows: tuple[Budget, ...]) -> tuple[Budget, ...]:
     """Rank rows with the tightest rank left out."""
     return tuple(row for row in rows if row.rank != 3)
 
 
 @pytest.mark.parametrize(("mutation", "count"), [(loosest, 29905), (without_tp3, 29462)])
 def test_glm_a_wrong_merge_of_ranks_is_caught(
-    mutation: Callable[[tuple[Row, ...]], tuple[Row, ...]],
+    mutation: Callable[[tuple[Budget, ...]], tuple[Budget, ...]],
     count: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from kvplan.models import Infeasible
 from kvplan.solver import plan
-from support.engines import agreed
 from support.instances import small_problem
 from support.micro import micro, one, pool
+from support.solvers import agreed
 
 
 def binding(*args: Any, **sections: Any) -> dict[tuple[str, str], tuple[int, dict[str, int]]]:

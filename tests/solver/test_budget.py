@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels.terms import Row
+from kvplan.kernels.instance import Budget
 from kvplan.models import Problem
-from kvplan.solver.budget import auto_granule, build_rows, merge_rows, staging_bytes
-from support.engines import agreed
+from kvplan.solver.formulate.budgets import auto_granule, build_rows, merge_rows, staging_bytes
 from support.micro import micro, pool
+from support.solvers import agreed
 
 MIB, GIB = 2**20, 2**30
 
 
-def rows_of(problem: Problem, **granules: int) -> dict[tuple[int, str], Row]:
+def rows_of(problem: Problem, **granules: int) -> dict[tuple[int, str], Budget]:
     """Rows by rank and phase, headroom rows left out."""
-    found: dict[tuple[int, str], Row] = {}
+    found: dict[tuple[int, str], Budget] = {}
     for row in build_rows(problem, granules):
         found.setdefault((row.rank, row.phase), row)
     return found
@@ -143,7 +143,7 @@ def test_staging_lives_in_prefill_alone() -> None:
 def test_consumers_by_stage_and_by_rank(figure: Any, rooms: list[int]) -> None:
     problem = micro(ranks=RANKS, consumers=[{"name": "w", "bytes": figure}])
     rows = rows_of(problem)
-    assert [rows[rank, "decode"].room for rank in (0, 1)] == rooms
+    assert [rows[rank, "decode"].limit_bytes for rank in (0, 1)] == rooms
     assert [rows[rank, "decode"].quota for rank in (0, 1)] == [100, 100]
 
 
@@ -165,7 +165,7 @@ def test_what_lives_in_which_phase() -> None:
     ]
     experts = {"slot_bytes": 2, "layers": {"0": 3, "1": 4}, "max_slots": 1}
     rows = rows_of(micro(ranks=RANKS, consumers=consumers, experts=experts))
-    assert {phase: rows[0, phase].room for _, phase in rows} == {
+    assert {phase: rows[0, phase].limit_bytes for _, phase in rows} == {
         "load": 99,
         "prefill": 99,
         "decode": 89,
@@ -196,7 +196,7 @@ def test_a_buffer_without_bytes_on_a_stage_takes_nothing_there() -> None:
 def test_rows_that_differ_in_their_room_alone_merge_to_the_tightest() -> None:
     ranks = [{"name": f"r{index}", "quota": quota} for index, quota in enumerate((120, 90, 100))]
     merged = merge_rows(build_rows(micro(ranks=ranks), {}))
-    assert sorted((row.rank, row.room, bool(row.pools)) for row in merged) == [
+    assert sorted((row.rank, row.limit_bytes, bool(row.pools)) for row in merged) == [
         (1, 90, False),
         (1, 90, True),
     ]

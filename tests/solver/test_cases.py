@@ -29,5 +29,5 @@ def test_a_case_is_planned_with_a_proof_and_the_oracle_finds_nothing(name: str) 
 @pytest.mark.parametrize("name", CASES)
 def test_all_engines_give_the_same_plan_of_a_case(name: str) -> None:
     problem = load(name)
-    digests = {plan(problem, engine=engine).digest for engine in ("auto", "cp-sat", "bisect")}
+    digests = {plan(problem, solver=solver).digest for solver in ("auto", "cp-sat", "bisect")}
     assert len(digests) == 1

@@ -1,4 +1,4 @@
-"""solve_confirmed: two engines, one answer, or an error that prints both."""
+"""solve_confirmed: two solvers, one answer, or an error that prints both."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from kvplan.kernels import nested as nested_module
-from kvplan.kernels.nested import Nested
-from kvplan.models import CheckFailed, Disagreement, EngineError, Infeasible, Problem
+from kvplan.kernels.nested import Search
+from kvplan.models import CheckFailed, Disagreement, Infeasible, Problem, SolverError
 from kvplan.solver import plan, solve_confirmed
-from kvplan.solver import solve as solve_module
 from kvplan.solver.check import check_point
 from kvplan.solver.cpsat import constraints as rules
 from kvplan.solver.cpsat import program
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
+from kvplan.solver.solve import choose as solve_module
 from support.micro import micro, one, pool
 
 PREFILL = {"requested": 40, "min": 4, "step": 4, "staging": [{"name": "s", "per_token": 1}]}
@@ -26,7 +26,7 @@ def problem(**sections: Any) -> Problem:
 
 def test_a_plan_of_cp_sat_that_the_search_confirms_says_both() -> None:
     answer = solve_confirmed(problem())
-    assert (answer.status, answer.proof.engine) == ("optimal", "cp-sat")
+    assert (answer.status, answer.proof.solver) == ("optimal", "cp-sat")
     assert answer.proof.certificate == "cp-sat+nested"
     assert answer.digest == plan(problem()).digest
 
@@ -37,9 +37,9 @@ def test_where_the_search_proves_nothing_cp_sat_stands_alone() -> None:
     assert (answer.status, answer.proof.certificate) == ("optimal", "cp-sat")
 
 
-@pytest.mark.parametrize("engine", ["auto", "bisect"])
-def test_other_engines_are_not_confirmed(engine: Any) -> None:
-    assert solve_confirmed(problem(), engine=engine).proof.certificate == "nested"
+@pytest.mark.parametrize("solver", ["auto", "bisect"])
+def test_other_solvers_are_not_confirmed(solver: Any) -> None:
+    assert solve_confirmed(problem(), solver=solver).proof.certificate == "nested"
 
 
 def test_a_deadline_leaves_nothing_to_confirm() -> None:
@@ -49,13 +49,13 @@ def test_a_deadline_leaves_nothing_to_confirm() -> None:
 
 def test_a_search_that_stops_too_early_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's box leaves room beyond what the search says, so CP-SAT goes there."""
-    real = Nested.largest
+    real = Search.largest
 
-    def too_small(self: Nested, world: Any, variable: Any) -> int | None:
+    def too_small(self: Search, world: Any, variable: Any) -> int | None:
         found = real(self, world, variable)
         return found if found is None or variable.kind != "capacity" else found - 1
 
-    monkeypatch.setattr(Nested, "largest", too_small)
+    monkeypatch.setattr(Search, "largest", too_small)
     with pytest.raises(Disagreement) as caught:
         solve_confirmed(problem())
     text = str(caught.value)
@@ -68,7 +68,7 @@ def test_a_search_that_stops_too_early_is_found_out(monkeypatch: pytest.MonkeyPa
 def test_a_program_without_its_floors_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """CP-SAT then promises a capacity that no pool holds."""
     monkeypatch.setattr(program, "add_floors", lambda *_: None)
-    with pytest.raises(EngineError):
+    with pytest.raises(SolverError):
         solve_confirmed(problem(fill="none"))
 
 
@@ -88,9 +88,9 @@ def test_a_plan_where_the_search_finds_none_is_a_disagreement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     real = solve_module.search
-    asked: list[Nested] = []
+    asked: list[Search] = []
 
-    def second_time_blind(nested: Nested) -> Any:
+    def second_time_blind(nested: Search) -> Any:
         asked.append(nested)
         return real(nested) if len(asked) == 1 else None
 
@@ -105,13 +105,13 @@ def test_a_search_that_refuses_too_soon_is_found_out(monkeypatch: pytest.MonkeyP
     with pytest.raises(Disagreement, match="the search proves that none exists"):
         solve_confirmed(problem())
     with pytest.raises(Infeasible):
-        plan(problem())  # engine auto has nobody to ask
+        plan(problem())  # solver auto has nobody to ask
 
 
 def test_a_refusal_is_confirmed_by_cp_sat() -> None:
-    for engine in ("cp-sat", "auto", "bisect"):
+    for solver in ("cp-sat", "auto", "bisect"):
         with pytest.raises(Infeasible, match="rank r0 is short by 3 B in prefill"):
-            plan(micro(11, prefill=PREFILL, **one(60, fit="capacity")), engine=engine)
+            plan(micro(11, prefill=PREFILL, **one(60, fit="capacity")), solver=solver)
 
 
 # --- the check behind every plan ----------------------------------------------------------------
@@ -124,13 +124,13 @@ def broken(update: dict[str, Any], **sections: Any) -> str:
         constraints=[{"terms": {"blocks:p": 1}, "max": 9}],
         **{**pool(multiple_of=3), **sections},
     )
-    nested = nested_module.Nested(formulate(given).terms)
+    nested = nested_module.Search(formulate(given).instance)
     found = solve_module.search(nested)
     assert found is not None
-    check_point(nested.terms, nested.demand, found.point)
+    check_point(nested.instance, nested.demand, found.point)
     with pytest.raises(CheckFailed) as caught:
-        check_point(nested.terms, nested.demand, found.point._replace(**update))
-    assert isinstance(caught.value, EngineError)
+        check_point(nested.instance, nested.demand, found.point._replace(**update))
+    assert isinstance(caught.value, SolverError)
     return str(caught.value).removeprefix("the computed plan is wrong and was not returned: ")
 
 

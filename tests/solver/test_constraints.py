@@ -8,8 +8,8 @@ import pytest
 
 from kvplan.models import Problem
 from kvplan.solver import plan
-from support.engines import agreed
 from support.micro import micro, one
+from support.solvers import agreed
 
 PREFILL = {
     "requested": 40,

@@ -84,9 +84,9 @@ def test_plans_stay_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(chunks_module, "MOST_LITERALS", 1)
     if expected is None:
         with pytest.raises(Infeasible):
-            plan(problem, engine="cp-sat")
+            plan(problem, solver="cp-sat")
         return
-    found = plan(problem, engine="cp-sat")
+    found = plan(problem, solver="cp-sat")
     assert (found.status, found.digest) == ("optimal", expected.digest)
 
 
@@ -107,7 +107,7 @@ def test_every_token_may_be_the_chunk() -> None:
             "experts": {"slot_bytes": "2MiB", "layers": 1, "min_slots": 400},
         }
     )
-    found = plan(problem, engine="cp-sat")
+    found = plan(problem, solver="cp-sat")
     assert (found.status, found.digest) == ("optimal", plan(problem).digest)
     assert found.prefill_chunk is not None
     assert 1 < found.prefill_chunk < 24_576

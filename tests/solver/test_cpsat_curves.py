@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from kvplan.kernels.terms import GoalTerm, GoalTerms, Variable
+from kvplan.kernels.instance import Objective, ObjectiveTerm, Variable
 from kvplan.kernels.values import term_value
 from kvplan.solver.cpsat.goals import _curve_form, goal_scale
 from kvplan.solver.cpsat.model import Model
@@ -30,8 +30,8 @@ def test_a_curve_is_worth_what_it_says_at_its_best(
 ) -> None:
     """At every value the largest worth that the model allows is the curve's."""
     curve = tuple((Fraction(x), Fraction(y)) for x, y in CURVES[name])
-    term = GoalTerm(Variable("experts"), Fraction(weight), curve)
-    scale = goal_scale(GoalTerms("", (term,)))
+    term = ObjectiveTerm(Variable("experts"), Fraction(weight), curve)
+    scale = goal_scale(Objective("", (term,)))
     model = Model()
     x = model.integer(low, high, low)
     worth = _curve_form(model, term, x, scale)

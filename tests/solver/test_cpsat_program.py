@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point, copies_held
 from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat import chunks as chunks_module
@@ -20,40 +20,40 @@ from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.needs import Needs
 from kvplan.solver.cpsat.program import build_program
 from kvplan.solver.cpsat.variables import create_variables
+from support.instance import terms_of, windows
 from support.micro import cache, micro, one, pool
 from support.solutions import at, solutions
-from support.terms import terms_of, windows
 
 
-def every_point(terms: Terms, box: Box) -> set[Point]:
+def every_point(instance: Instance, box: Box) -> set[Point]:
     """Each point of a box that breaks no rule."""
-    demand = Demand(terms)
-    fitted = [range(f.least, top + 1) for f, top in zip(terms.fitted, box.fitted, strict=True)]
+    demand = Demand(instance)
+    fitted = [range(f.least, top + 1) for f, top in zip(instance.fitted, box.fitted, strict=True)]
     slots = range(box.experts + 1)
     found = set()
     for sizes in product(*fitted):
         capacities = tuple(
-            f.capacity if f.is_count else v for f, v in zip(terms.fitted, sizes, strict=True)
+            f.capacity if f.is_count else v for f, v in zip(instance.fitted, sizes, strict=True)
         )
         counts = tuple(
-            v if f.is_count else f.requests for f, v in zip(terms.fitted, sizes, strict=True)
+            v if f.is_count else f.requests for f, v in zip(instance.fitted, sizes, strict=True)
         )
         for chunk, options, usable, experts, kept in product(
             range(box.chunks),
-            product(*map(range, terms.choices)),
+            product(*map(range, instance.choices)),
             product(*(range(most + 1) for most in box.usable)),
             slots,
             slots,
         ):
             point = Point(capacities, counts, chunk, options, experts, kept, usable)
-            if next(broken_rules(terms, demand, point), None) is None:
+            if next(broken_rules(instance, demand, point), None) is None:
                 found.add(point)
     return found
 
 
-def modelled_points(terms: Terms, box: Box) -> set[Point]:
+def modelled_points(instance: Instance, box: Box) -> set[Point]:
     """Each solution of the integer program, as a point."""
-    program = build_program(terms, Demand(terms), box, least_point(terms))
+    program = build_program(instance, Demand(instance), box, least_point(instance))
     found = set()
     for values in solutions(program.model):
         program.model.hints = [*values]
@@ -195,23 +195,23 @@ def test_the_same_where_an_index_stands_for_the_chunks(
 
 @pytest.mark.parametrize("name", [*NEEDS, *SETTINGS])
 def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -> None:
-    terms = terms_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
-    box = open_box(terms)
-    expected = every_point(terms, box)
+    instance = terms_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
+    box = open_box(instance)
+    expected = every_point(instance, box)
     assert expected
-    assert modelled_points(terms, box) == expected
+    assert modelled_points(instance, box) == expected
 
 
 @pytest.mark.parametrize("name", NEEDS)
 def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
     """Raw blocks of every batch at every capacity, count and chunk, fitting or not."""
-    terms = terms_of(micro(100, **NEEDS[name]))
-    demand = Demand(terms)
-    box = open_box(terms)._replace(usable=tuple(pool.least for pool in terms.pools))
+    instance = terms_of(micro(100, **NEEDS[name]))
+    demand = Demand(instance)
+    box = open_box(instance)._replace(usable=tuple(pool.least for pool in instance.pools))
     model = Model()
-    variables = create_variables(model, terms, box, least_point(terms))
+    variables = create_variables(model, instance, box, least_point(instance))
     needs = Needs(model, demand, variables)
-    raws = [needs.raw(batch) for batch in range(len(terms.batches))]
+    raws = [needs.raw(batch) for batch in range(len(instance.batches))]
     seen = set()
     for values in solutions(model):
         chunk = variables.chunk.chosen(partial(at, values=values))
@@ -221,7 +221,7 @@ def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
             modelled = [at(form, values) for form in forms]
             assert modelled == demand.raw(batch, chunk, capacities, counts)
         seen.add((chunk, capacities, counts))
-    ranges = [top - f.least + 1 for f, top in zip(terms.fitted, box.fitted, strict=True)]
+    ranges = [top - f.least + 1 for f, top in zip(instance.fitted, box.fitted, strict=True)]
     places = box.chunks
     for size in ranges:
         places *= size
@@ -233,13 +233,13 @@ def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
 def test_copies_in_the_model_are_the_copies_that_blocks_hold(
     utilization: str, requests: dict[str, Any]
 ) -> None:
-    terms = terms_of(micro(60, resume_utilization=utilization, **requests))
-    demand = Demand(terms)
+    instance = terms_of(micro(60, resume_utilization=utilization, **requests))
+    demand = Demand(instance)
     model = Model()
-    start = least_point(terms)
-    variables = create_variables(model, terms, open_box(terms), start)
+    start = least_point(instance)
+    variables = create_variables(model, instance, open_box(instance), start)
     raw = Needs(model, demand, variables).raw(0)
-    copies = add_copies(model, terms, variables, raw, 0)
+    copies = add_copies(model, instance, variables, raw, 0)
     seen = set()
     for values in solutions(model):
         point = start._replace(
@@ -247,6 +247,6 @@ def test_copies_in_the_model_are_the_copies_that_blocks_hold(
             counts=tuple(at(form, values) for form in variables.counts),
             usable=tuple(at(form, values) for form in variables.usable),
         )
-        assert at(copies, values) == copies_held(terms, demand, point, 0)
+        assert at(copies, values) == copies_held(instance, demand, point, 0)
         seen.add(point)
     assert len(seen) > 6

@@ -8,15 +8,15 @@ import pytest
 
 from kvplan.solver import oracle, plan
 from kvplan.solver.cpsat.solve import Driver
-from support.engines import ENGINES
+from support.solvers import SOLVERS
 from support.unproven import blind_search, plain, tied, weighted, with_fields
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_deadline_of_nothing_still_gives_what_the_search_found(engine: Any) -> None:
-    answer = plan(weighted(), engine=engine, deadline=0)
-    assert with_fields(answer) == ("feasible", engine, "search")
-    if engine != "bisect":
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_deadline_of_nothing_still_gives_what_the_search_found(solver: Any) -> None:
+    answer = plan(weighted(), solver=solver, deadline=0)
+    assert with_fields(answer) == ("feasible", solver, "search")
+    if solver != "bisect":
         note = "the deadline ended before CP-SAT had a plan: this one is the search's"
         assert answer.notes[-1] == note
     first = answer.proof.bound[0]
@@ -26,7 +26,7 @@ def test_a_deadline_of_nothing_still_gives_what_the_search_found(engine: Any) ->
 
 def test_a_deadline_does_not_touch_what_the_search_proves() -> None:
     assert with_fields(plan(plain(), deadline=0)) == ("optimal", "auto", "nested")
-    late = plan(plain(), engine="cp-sat", deadline=0)
+    late = plan(plain(), solver="cp-sat", deadline=0)
     assert with_fields(late) == ("optimal", "cp-sat", "nested")
     assert late.digest == plan(plain()).digest
     assert "the deadline ended" in late.notes[-1]
@@ -38,7 +38,7 @@ def test_what_cp_sat_leaves_unproven_the_search_may_have_proven(
     """Time ends after the first goal: the plan is the search's, whole and proven."""
     times = iter([10.0])
     monkeypatch.setattr(Driver, "time_left", lambda _: next(times, 0.0))
-    late = plan(plain(), engine="cp-sat", deadline=10)
+    late = plan(plain(), solver="cp-sat", deadline=10)
     assert with_fields(late) == ("optimal", "cp-sat", "nested")
     assert late.digest == plan(plain()).digest
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import EngineError, Infeasible, InvalidProblem, Plan, Problem
+from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
 from kvplan.solver import Planner, plan
 from support.cases import CASES, load
 from support.instances import small_problem
@@ -24,8 +24,8 @@ INSTEAD = f"device: the host searched instead of {DEVICE}: "
 def outcome(problem: Problem, **options: Any) -> dict[str, Any] | str:
     """Every field of the plan, or why there is none."""
     try:
-        return plan(problem, engine="bisect", **options).model_dump()
-    except (Infeasible, EngineError) as error:
+        return plan(problem, solver="bisect", **options).model_dump()
+    except (Infeasible, SolverError) as error:
         return f"{type(error).__name__}: {error}".partition(" (")[0]
 
 
@@ -43,7 +43,7 @@ def assert_same(problem: Problem) -> bool:
         assert note.startswith(INSTEAD)
         found["notes"] = tuple(notes)
     assert found == host
-    assert host["proof"]["engine"] == "bisect"
+    assert host["proof"]["solver"] == "bisect"
     return is_device
 
 
@@ -51,7 +51,7 @@ def assert_same(problem: Problem) -> bool:
 def test_shipped_cases(name: str) -> None:
     problem = load(name)
     assert assert_same(problem)
-    assert plan(problem, engine="bisect", device=DEVICE).digest == plan(problem).digest
+    assert plan(problem, solver="bisect", device=DEVICE).digest == plan(problem).digest
 
 
 @pytest.mark.parametrize("start", range(0, 400, 50))
@@ -81,10 +81,10 @@ def test_random_instances(start: int) -> None:
 )
 def test_what_the_device_does_not_take_is_searched_on_the_host(problem: Any, why: str) -> None:
     try:
-        answer = plan(problem(), engine="bisect", device=DEVICE)
+        answer = plan(problem(), solver="bisect", device=DEVICE)
     except Infeasible:
         pytest.fail("it has a plan")
-    host = plan(problem(), engine="bisect")
+    host = plan(problem(), solver="bisect")
     assert answer.notes[:-1] == host.notes
     assert answer.notes[-1].startswith(INSTEAD)
     assert why in answer.notes[-1]
@@ -98,7 +98,7 @@ def test_a_refusal_is_the_host_s() -> None:
         refusals = []
         for device in (None, DEVICE):
             with pytest.raises(Infeasible) as caught:
-                plan(problem, engine="bisect", device=device)
+                plan(problem, solver="bisect", device=device)
             refusals.append(caught.value)
         host, found = refusals
         assert found.args == host.args
@@ -109,23 +109,23 @@ def test_a_device_that_fails_is_replaced_by_the_host(monkeypatch: pytest.MonkeyP
     def fail(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("out of memory.\nTried to allocate 20 GiB")
 
-    monkeypatch.setattr("kvplan.kernels.batch.fit", fail)
-    answer = plan(plain(), engine="bisect", device=DEVICE)
+    monkeypatch.setattr("kvplan.kernels.arrays.fit", fail)
+    answer = plan(plain(), solver="bisect", device=DEVICE)
     assert answer.notes[-1] == f"{INSTEAD}out of memory."
     assert with_fields(answer) == ("optimal", "bisect", "nested")
 
 
 def test_a_wrong_answer_of_a_device_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kvplan.kernels import batch
+    from kvplan.kernels import arrays
 
     def too_many(*arguments: Any, **options: Any) -> Any:
         fits = right(*arguments, **options)
         return type(fits)(**{**vars(fits), "usable": fits.usable + 1})
 
-    right = batch.fit
-    monkeypatch.setattr(batch, "fit", too_many)
-    with pytest.raises(EngineError, match="exceeds its quota by"):
-        plan(plain(), engine="bisect", device=DEVICE)
+    right = arrays.fit
+    monkeypatch.setattr(arrays, "fit", too_many)
+    with pytest.raises(SolverError, match="exceeds its quota by"):
+        plan(plain(), solver="bisect", device=DEVICE)
 
 
 # --- Planner and resize ---------------------------------------------------------------------------
@@ -137,29 +137,29 @@ def certificates(*plans: Plan) -> list[str]:
 
 def test_a_resize_stays_on_the_device() -> None:
     problem = load("strata_765")
-    first = plan(problem, engine="bisect", device=DEVICE)
+    first = plan(problem, solver="bisect", device=DEVICE)
     second = first.resize("9GiB")
     third = second.resize("16GiB")
     assert certificates(first, second, third) == [ON_DEVICE] * 3
-    host = plan(problem, engine="bisect").resize("9GiB")
+    host = plan(problem, solver="bisect").resize("9GiB")
     assert host.digest == second.digest
     assert certificates(host) == ["nested"]
 
 
 def test_a_planner_answers_on_a_device() -> None:
     planner = Planner(load("strata_plan"))
-    host = planner.plan(quota="12GiB", engine="bisect")
-    found = planner.plan(quota="12GiB", engine="bisect", device=DEVICE)
+    host = planner.plan(quota="12GiB", solver="bisect")
+    found = planner.plan(quota="12GiB", solver="bisect", device=DEVICE)
     assert certificates(host, found) == ["nested", ON_DEVICE]
     assert found.digest == host.digest == planner.plan(quota="12GiB").digest
     assert certificates(found.resize("11GiB")) == [ON_DEVICE]
-    with pytest.raises(InvalidProblem, match="device: expected engine bisect"):
+    with pytest.raises(InvalidProblem, match="device: expected solver bisect"):
         planner.plan(device=DEVICE)
 
 
 def test_the_fused_kernel_gives_the_same_plan_or_leaves_it_to_the_arrays() -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    options: Any = {"engine": "bisect", "device": DEVICE, "kernel": "triton"}
+    options: Any = {"solver": "bisect", "device": DEVICE, "kernel": "triton"}
     answer = plan(load("strata_765"), **options)
     assert answer.digest == plan(load("strata_765")).digest
     if answer.proof.certificate == f"{ON_DEVICE} (triton)":
@@ -179,7 +179,7 @@ def test_the_fused_kernel_gives_the_same_plan_or_leaves_it_to_the_arrays() -> No
 @pytest.mark.parametrize("name", ["nope", "", "meta", "cpu:x", "cuda:4711", 3.5, "a\nb"])
 def test_a_device_that_does_not_exist_is_one_line(name: Any) -> None:
     with pytest.raises(InvalidProblem) as caught:
-        plan(plain(), engine="bisect", device=name)
+        plan(plain(), solver="bisect", device=name)
     (fault,) = caught.value.faults
     assert str(fault).startswith("device: expected a device that torch has here (cpu")
     assert str(fault).endswith(f"got {str(name)!r}")
@@ -189,17 +189,17 @@ def test_a_device_that_does_not_exist_is_one_line(name: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"device": "cpu"}, "device: expected engine bisect beside it, got engine auto"),
+        ({"device": "cpu"}, "device: expected solver bisect beside it, got solver auto"),
         (
-            {"device": "cpu", "engine": "cp-sat"},
-            "device: expected engine bisect beside it, got engine cp-sat",
+            {"device": "cpu", "solver": "cp-sat"},
+            "device: expected solver bisect beside it, got solver cp-sat",
         ),
         (
-            {"kernel": "triton", "engine": "bisect"},
+            {"kernel": "triton", "solver": "bisect"},
             "kernel: expected a device for it to run on, got triton alone",
         ),
         (
-            {"kernel": "numba", "engine": "bisect", "device": "cpu"},
+            {"kernel": "numba", "solver": "bisect", "device": "cpu"},
             "kernel: expected arrays or triton, got 'numba'",
         ),
     ],
@@ -211,14 +211,14 @@ def test_arguments_that_do_not_go_together(options: Any, line: str) -> None:
 
 
 def test_a_torch_device_will_do() -> None:
-    answer = plan(plain(), engine="bisect", device=torch.device(DEVICE))
+    answer = plan(plain(), solver="bisect", device=torch.device(DEVICE))
     assert certificates(answer) == [ON_DEVICE]
 
 
 def test_without_torch_a_device_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InvalidProblem) as caught:
-        plan(plain(), engine="bisect", device="cuda")
+        plan(plain(), solver="bisect", device="cuda")
     line = str(caught.value)
     assert line.startswith("device: expected torch for it (pip install 'kvplan[device]'), got ")
     assert "\n" not in line

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvplan.models import Problem
-from support.engines import agreed, refused
 from support.micro import micro
+from support.solvers import agreed, refused
 
 
 def slots(quota: int = 100, base: int = 0, **fields: Any) -> Problem:

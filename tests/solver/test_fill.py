@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvplan.models import Problem
-from support.engines import agreed, values_of
 from support.micro import micro
+from support.solvers import agreed, values_of
 
 POOLS = [{"name": "a", "bytes": 10}, {"name": "b", "bytes": 5}]
 CACHES = [

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels.terms import (
-    BatchTerms,
+from kvplan.kernels.instance import (
+    BatchRequests,
     FixedRequests,
     GivenRequests,
-    LinearTerms,
+    LinearRow,
     Variable,
 )
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import plan
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.oracle import best
+from support.instance import raw_of, terms_of, windows
 from support.micro import cache, micro, one
-from support.terms import raw_of, terms_of, windows
 
 # --- requests -----------------------------------------------------------------------------------
 
@@ -32,9 +32,9 @@ def test_alike_requests_are_added_up_and_absent_ones_left_out() -> None:
         {"capacity": 9, "count": 0},
         {"capacity": 0, "count": 2},
     ]
-    terms = terms_of(micro(batches=[{"name": "b", "requests": requests}]))
+    instance = terms_of(micro(batches=[{"name": "b", "requests": requests}]))
     given = (FixedRequests(8, 7, 4), FixedRequests(8, 6, 1), FixedRequests(0, 0, 2))
-    assert terms.batches == (BatchTerms("b", 0, given, ()),)
+    assert instance.batches == (BatchRequests("b", 0, given, ()),)
 
 
 def test_many_requests_are_columns_that_read_like_rows() -> None:
@@ -62,7 +62,7 @@ def test_requests_without_a_name_are_named_by_batch_and_index() -> None:
     requests = [{"capacity": 8}, {"capacity": 8, "fit": "capacity"}, {"name": "q", "capacity": 1}]
     formulation = formulate(micro(batches=[{"name": "b", "requests": requests}]))
     assert formulation.request_names == (("b.0", "b.1", "q"),)
-    assert formulation.terms.fitted[0].name == "b.1"
+    assert formulation.instance.fitted[0].name == "b.1"
 
 
 @pytest.mark.parametrize(
@@ -160,31 +160,31 @@ def test_goals_of_fill(fill: Any, last: list[str]) -> None:
     [
         (
             {"terms": {"blocks:p": 4, "blocks:q": -5}, "min": 0, "max": 4},
-            LinearTerms(((4, Variable("blocks", 0), -1), (-5, Variable("blocks", 1), -1)), 0, 4),
+            LinearRow(((4, Variable("blocks", 0), -1), (-5, Variable("blocks", 1), -1)), 0, 4),
         ),
         (
             {"terms": {"prefill": "1/2", "experts": "-3/4"}, "min": "1/3", "max": "5/3"},
-            LinearTerms(((2, Variable("prefill"), -1), (-3, Variable("experts"), -1)), 2, 6),
+            LinearRow(((2, Variable("prefill"), -1), (-3, Variable("experts"), -1)), 2, 6),
         ),
         (
             {"terms": {"prefill": 1}, "min": "-1/2", "max": "-1/2"},
-            LinearTerms(((1, Variable("prefill"), -1),), 0, -1),
+            LinearRow(((1, Variable("prefill"), -1),), 0, -1),
         ),
         (
             {"terms": {"choice:w=y": 2, "copies:late": 1}, "min": 1},
-            LinearTerms(((2, Variable("choice", 0), 1), (1, Variable("copies", 1), -1)), 1, None),
+            LinearRow(((2, Variable("choice", 0), 1), (1, Variable("copies", 1), -1)), 1, None),
         ),
     ],
 )
-def test_a_constraint_in_whole_numbers(constraint: Any, expected: LinearTerms) -> None:
+def test_a_constraint_in_whole_numbers(constraint: Any, expected: LinearRow) -> None:
     """Coefficients are scaled; a bound that is not whole is rounded to the inside."""
-    terms = terms_of(micro(1000, **EVERYTHING, constraints=[constraint]))
-    assert terms.constraints == (expected,)
+    instance = terms_of(micro(1000, **EVERYTHING, constraints=[constraint]))
+    assert instance.constraints == (expected,)
 
 
 def test_shares_stay_exact() -> None:
-    terms = terms_of(micro(1000, **EVERYTHING, fill={"shares": {"q": 0.8, "p": "1/9"}}))
-    assert terms.fill_shares == ((1, Fraction(4, 5)), (0, Fraction(1, 9)))
+    instance = terms_of(micro(1000, **EVERYTHING, fill={"shares": {"q": 0.8, "p": "1/9"}}))
+    assert instance.fill_shares == ((1, Fraction(4, 5)), (0, Fraction(1, 9)))
 
 
 # --- what only shows in the whole ---------------------------------------------------------------
@@ -217,8 +217,8 @@ def test_copies_of_a_batch_whose_need_can_fall_to_nothing_end() -> None:
     truth = best(problem)
     assert truth is not None
     assert dict(zip(truth.labels, truth.goals, strict=True))["copies:b"] > 0
-    for engine in ("auto", "cp-sat"):
-        assert plan(problem, engine=engine).blocks == dict(truth.blocks)
+    for solver in ("auto", "cp-sat"):
+        assert plan(problem, solver=solver).blocks == dict(truth.blocks)
 
 
 def test_too_many_combinations_of_options_are_refused() -> None:

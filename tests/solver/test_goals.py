@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import EngineError, Problem
+from kvplan.models import Problem, SolverError
 from kvplan.models.goals import curve_value
 from kvplan.solver import plan
-from support.engines import agreed, values_of
 from support.micro import micro, one, pool
+from support.solvers import agreed, values_of
 
 CHUNKS = range(4, 41, 4)
 SLOTS = range(9)
@@ -195,7 +195,7 @@ def test_two_wide_variables_against_every_pair(
 
 def test_a_search_without_a_proof_says_so_and_bounds_what_it_found() -> None:
     goal = {"maximize": {"count:q": 10, "experts": 7}, "curves": {"experts": HOLLOW}}
-    searched = plan(wide(goal), engine="bisect")
+    searched = plan(wide(goal), solver="bisect")
     assert searched.status == searched.proof.status == "feasible"
     assert searched.proof.certificate == "search"
     first, *rest = searched.proof.bound
@@ -224,11 +224,11 @@ def test_a_goal_of_usable_blocks_leaves_out_the_reserved_ones() -> None:
 @pytest.mark.parametrize("weight", ["3", "1/2", "5/3"])
 @pytest.mark.parametrize("variable", ["capacity:q", "blocks:p", "prefill", "experts"])
 def test_a_weighted_variable_is_worth_its_weight(variable: str, weight: str) -> None:
-    """Every engine writes weight x value, which the oracle's own check holds against it."""
+    """Every solver writes weight x value, which the oracle's own check holds against it."""
     problem = traded({"maximize": {variable: weight}}, **one(40, fit="capacity"))
     values = {
-        engine: plan(problem, engine=engine).proof.bound[0]
-        for engine in ("auto", "cp-sat", "bisect")
+        solver: plan(problem, solver=solver).proof.bound[0]
+        for solver in ("auto", "cp-sat", "bisect")
     }
     assert set(values.values()) == {values["auto"]}
     assert values["auto"].value == values["auto"].bound
@@ -259,5 +259,5 @@ def test_what_a_goal_is_worth_has_no_bound() -> None:
     [goal] = answer.proof.bound
     assert goal.value == goal.bound == 10_239 * (2**62 - 1)
     assert type(answer).model_validate_json(answer.model_dump_json()) == answer
-    with pytest.raises(EngineError, match="leave CP-SAT's 64-bit range"):
-        plan(problem, engine="cp-sat")
+    with pytest.raises(SolverError, match="leave CP-SAT's 64-bit range"):
+        plan(problem, solver="cp-sat")

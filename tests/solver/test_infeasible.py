@@ -8,10 +8,10 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
-from support.engines import ENGINES, refusal_of, refused
+from support.instance import windows
 from support.instances import small_problem
 from support.micro import cache, micro, one, pool
-from support.terms import windows
+from support.solvers import SOLVERS, refusal_of, refused
 
 
 def short(problem: Problem) -> list[tuple[str, str, int]]:
@@ -140,11 +140,11 @@ def test_a_headroom_from_staging_is_short_once_a_phase() -> None:
     assert short(problem) == [("r0", "prefill", 200), ("r0", "decode", 200)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_largest_problem_without_room(engine: Any) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_largest_problem_without_room(solver: Any) -> None:
     problem = micro(2**63 - 1, **one(2**62, count=2**40), **cache(kind="full", groups=2**40))
     with pytest.raises(Infeasible, match="is short by"):
-        plan(problem, engine=engine)
+        plan(problem, solver=solver)
 
 
 @pytest.mark.parametrize("seed", range(80))

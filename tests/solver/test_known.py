@@ -10,7 +10,7 @@ from kvplan import solver
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import plan
 from kvplan.solver import shape as shape_module
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.known import MOST_KEPT, compiled
 from kvplan.solver.oracle import best
 from support.micro import micro, one

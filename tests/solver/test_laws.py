@@ -237,5 +237,5 @@ def test_the_same_question_gets_the_same_answer(data: Data) -> None:
     answer = solved(data)
     assume(answer is not None)
     assert answer is not None
-    assert plan(problem, engine="cp-sat").digest == answer.digest
+    assert plan(problem, solver="cp-sat").digest == answer.digest
     assert plan(problem).model_dump() == plan(problem).model_dump()

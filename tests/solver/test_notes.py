@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.engines import agreed
 from support.micro import micro, one, pool
+from support.solvers import agreed
 
 MIB = 2**20
 STAGING = [{"name": "s", "per_token": 64 * 1024}]

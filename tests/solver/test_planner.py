@@ -12,9 +12,9 @@ from kvplan.kernels.direct import Direct
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Plan, Problem
 from kvplan.solver import Planner, plan
 from support.cases import load
+from support.instance import windows
 from support.micro import micro, one
 from support.straight import straight_problem
-from support.terms import windows
 
 
 def outcome(call: Any) -> Any:

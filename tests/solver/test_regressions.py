@@ -62,12 +62,12 @@ ALL = {
 def test_it_equals_the_oracle(name: str) -> None:
     problem = Problem.parse(ALL[name])
     truth = best(problem)
-    for engine in ("auto", "cp-sat"):
+    for solver in ("auto", "cp-sat"):
         if truth is None:
             with pytest.raises(Infeasible):
-                plan(problem, engine=engine)
+                plan(problem, solver=solver)
             continue
-        answer = plan(problem, engine=engine)
+        answer = plan(problem, solver=solver)
         assert (answer.status, answer.blocks) == ("optimal", dict(truth.blocks))
         requests = {r.name: (r.capacity, r.history, r.count) for r in answer.requests}
         assert requests == dict(truth.requests)

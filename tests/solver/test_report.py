@@ -17,7 +17,7 @@ from kvplan.solver.report.wording import rank_runs, share
 from support.plans import GIB, plan_of, rank_plan, refusal
 
 PLAN = """\
-optimal (engine cp-sat): every goal proven by CP-SAT, confirmed by the nested search
+optimal (solver cp-sat): every goal proven by CP-SAT, confirmed by the nested search
 
 plan
 decision        chosen   asked  unit              remark
@@ -118,7 +118,7 @@ def test_the_problem_adds_its_name_and_what_was_asked() -> None:
         }
     )
     text = report(plan_of(), problem)
-    assert text.startswith("my card\noptimal (engine cp-sat)")
+    assert text.startswith("my card\noptimal (solver cp-sat)")
     assert "prefill          8_192  24_576  tokens a chunk    reduced" in text
     assert "experts            760     900  slots             129 stay in prefill, reduced" in text
     assert "choice:scratch   tiled   dense  option            not the best" in text
@@ -216,13 +216,13 @@ def test_unicode_names_keep_the_columns_aligned() -> None:
 
 
 def test_a_derived_quota_shows_its_terms_and_the_bound_that_ruled() -> None:
-    terms = (
+    instance = (
         LedgerLine(consumer="total", bytes=80 * GIB, source="measured"),
         LedgerLine(
             consumer="utilization share", bytes=16 * GIB, source="solved", note="this bound rules"
         ),
     )
-    rank = rank_plan(bound="utilization", ledger=(*terms, *rank_plan().ledger))
+    rank = rank_plan(bound="utilization", ledger=(*instance, *rank_plan().ledger))
     rows = report(plan_of(rank)).splitlines()
     (share_row,) = [row for row in rows if row.startswith("utilization share")]
     assert share_row.endswith("solved             this bound rules")
@@ -260,7 +260,7 @@ def test_of_many_requests_the_reduced_ones_are_listed_and_the_others_counted() -
 
 def test_a_plan_that_is_not_proven_says_what_is_open() -> None:
     proof = {
-        "engine": "bisect",
+        "solver": "bisect",
         "status": "feasible",
         "bound": [
             {"goal": "prefill", "value": 4096, "bound": 4096},
@@ -272,7 +272,7 @@ def test_a_plan_that_is_not_proven_says_what_is_open() -> None:
     }
     text = report(plan_of(status="feasible", proof=proof))
     assert text.startswith(
-        "feasible (engine bisect): 1 of 3 goals proven, the others within their bounds\n"
+        "feasible (solver bisect): 1 of 3 goals proven, the others within their bounds\n"
     )
     assert "1/3 experts  700/3  710/3  not proven" in text
     assert "blocks:kv        7   none  not proven" in text

@@ -8,8 +8,8 @@ import pytest
 
 from kvplan.models import Infeasible, InvalidProblem, KvplanError, Plan, Problem
 from kvplan.solver import oracle, plan
-from support.engines import changed
 from support.micro import micro, one, pool
+from support.solvers import changed
 
 GIB = 2**30
 PREFILL = {"requested": 40, "min": 4, "step": 4, "staging": [{"name": "s", "per_token": 1}]}
@@ -137,8 +137,8 @@ def test_a_plan_that_was_read_from_text_cannot_resize() -> None:
         read.resize(1000)
 
 
-def test_every_engine_resizes_alike() -> None:
-    found = {plan(fitted(97), engine=e).resize(140).digest for e in ("auto", "cp-sat", "bisect")}
+def test_every_solver_resizes_alike() -> None:
+    found = {plan(fitted(97), solver=e).resize(140).digest for e in ("auto", "cp-sat", "bisect")}
     assert len(found) == 1
 
 

@@ -23,7 +23,7 @@ STRIDE = 1 if os.environ.get("CI") else 2  # all instances in CI, every second e
 def searched(problem: Problem) -> Plan | None:
     """What the search alone says; None where nothing fits."""
     try:
-        return plan(problem, engine="bisect")
+        return plan(problem, solver="bisect")
     except Infeasible:
         return None
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels.terms import PREFILL, ExpertTerms
+from kvplan.kernels.instance import PREFILL, ExpertRule
 from kvplan.models import Problem
-from kvplan.solver.formulation import Held, formulate
+from kvplan.solver.formulate.formulation import Held, formulate
+from support.instance import rule, terms_of, windows
 from support.micro import cache, micro, pool
-from support.terms import rule, terms_of, windows
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_cache_as_a_rule(fields: dict[str, Any], expected: Any) -> None:
 
 
 def floors(problem: Problem) -> list[int]:
-    return [terms.least for terms in terms_of(problem).pools]
+    return [instance.least for instance in terms_of(problem).pools]
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_min_blocks_and_held_floors_raise_the_least() -> None:
     problem = micro(caches=windows(4, 6), **pool(min_blocks=4))
     assert floors(problem) == [4]
     held = formulate(problem, Held(granules={}, floors={"p": 7}))
-    assert [terms.least for terms in held.terms.pools] == [7]
+    assert [instance.least for instance in held.instance.pools] == [7]
 
 
 def test_resume_utilization_spares_pools_without_headroom() -> None:
     pools = [{"name": "p", "bytes": 1}, {"name": "q", "bytes": 1, "resume_headroom": False}]
-    terms = terms_of(micro(pools=pools, resume_utilization="0.97"))
-    assert [(p.use_num, p.use_den) for p in terms.pools] == [(97, 100), (1, 1)]
+    instance = terms_of(micro(pools=pools, resume_utilization="0.97"))
+    assert [(p.use_num, p.use_den) for p in instance.pools] == [(97, 100), (1, 1)]
 
 
 # --- experts ------------------------------------------------------------------------------------
@@ -119,4 +119,4 @@ def test_resume_utilization_spares_pools_without_headroom() -> None:
     ],
 )
 def test_experts_as_terms(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    assert terms_of(micro(experts=fields)).experts == ExpertTerms(*expected)
+    assert terms_of(micro(experts=fields)).experts == ExpertRule(*expected)

@@ -15,7 +15,7 @@ from kvplan.kernels.direct import Direct
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Problem
 from kvplan.models.ranks import RankMemory
 from kvplan.solver import plan
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.known import forget, shape_of
 from kvplan.solver.shape import Shape, quotas_of
 from support.cases import load
@@ -27,10 +27,10 @@ from support.straight import straight_problem
 Data = Any
 
 
-def outcome(problem: Problem, engine: Any = "auto") -> Any:
+def outcome(problem: Problem, solver: Any = "auto") -> Any:
     """A plan as data, or what its refusal says."""
     try:
-        return plan(problem, engine=engine).model_dump(mode="json")
+        return plan(problem, solver=solver).model_dump(mode="json")
     except Infeasible as refusal:
         return str(refusal), refusal.shortfall
 
@@ -71,15 +71,15 @@ def test_other_quotas_give_the_plans_of_problems_read_anew(kind: Any, part: int)
     assert fitting > 40
 
 
-@pytest.mark.parametrize("engine", ["cp-sat", "bisect"])
-def test_every_engine_starts_from_the_shape(engine: Any) -> None:
+@pytest.mark.parametrize("solver", ["cp-sat", "bisect"])
+def test_every_solver_starts_from_the_shape(solver: Any) -> None:
     for seed in range(12):
         data = random_problem(seed, constraints=False, weighted=False)
         plan_or_not = outcome(Problem.model_validate(data))
         other = Problem.model_validate(requoted(data, random.Random(seed)))
-        mine = outcome(other, engine)
+        mine = outcome(other, solver)
         forget()
-        assert mine == outcome(other, engine), (seed, plan_or_not)
+        assert mine == outcome(other, solver), (seed, plan_or_not)
 
 
 def leaves(data: Data) -> Iterator[tuple[Any, Any]]:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kvplan.kernels import pages
-from kvplan.models import EngineError, Infeasible, Plan, Problem
+from kvplan.models import Infeasible, Plan, Problem, SolverError
 from kvplan.solver import plan
 from kvplan.solver.oracle import best, check
 from support.decisions import expected, found
-from support.engines import agreed
 from support.micro import micro
 from support.shared_rows import shared_row_problem
+from support.solvers import agreed
 
 INSTANCES = 1_024
 CHUNK = 128
@@ -22,10 +22,10 @@ CHUNK = 128
 def searched(problem: Problem) -> tuple[bool, Plan | None]:
     """Whether the search alone proves its answer, and the answer; None where nothing fits."""
     try:
-        answer = plan(problem, engine="bisect")
+        answer = plan(problem, solver="bisect")
     except Infeasible:
         return True, None
-    except EngineError:  # it found no point that obeys, and says so
+    except SolverError:  # it found no point that obeys, and says so
         return False, None
     return answer.status == "optimal", answer
 
@@ -86,5 +86,5 @@ def test_a_floor_for_two_is_split_as_the_goals_want(
     experts = {"slot_bytes": 5, "max_slots": 4}
     problem = micro(104, pools=POOLS, experts=experts, constraints=row, goals=goals, fill="none")
     answer = agreed(problem)
-    assert plan(problem, engine="bisect").proof.certificate == "nested"
+    assert plan(problem, solver="bisect").proof.certificate == "nested"
     assert found(answer) == expected(best(problem))

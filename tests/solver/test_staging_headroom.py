@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.engines import agreed, refused
 from support.micro import micro, one
+from support.solvers import agreed, refused
 
 HUNDRED: dict[str, Any] = {"prefill": {"requested": 8, "staging": [{"name": "s", "base": 100}]}}
 SLOTS = {"slot_bytes": 10, "max_slots": 200, "lend": {"keep": 0, "fraction": 1}}

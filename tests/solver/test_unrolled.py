@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Point
 from kvplan.models import InvalidProblem
 from kvplan.solver.check import broken_rules
-from kvplan.solver.formulation import formulate
+from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.unrolled import unrolled_check
 from support.straight import straight_problem
 
@@ -32,20 +32,20 @@ def test_it_accepts_what_breaks_no_rule(part: int) -> None:
     right = wrong = 0
     for seed in range(500 * part, 500 * part + 500):
         try:
-            nested = Nested(formulate(straight_problem(seed)).terms)
+            nested = Search(formulate(straight_problem(seed)).instance)
         except InvalidProblem:
             continue
-        terms, direct = nested.terms, nested.direct
-        answer = direct and direct.answer([row.room for row in terms.rows])
+        instance, direct = nested.instance, nested.direct
+        answer = direct and direct.answer([row.limit_bytes for row in instance.budgets])
         if not answer:
             continue
-        holds, rng = unrolled_check(terms, nested.demand), random.Random(seed)
-        rooms = [row.room for row in terms.every_row]
+        holds, rng = unrolled_check(instance, nested.demand), random.Random(seed)
+        rooms = [row.limit_bytes for row in instance.every_budget]
         assert holds(answer.point, rooms), seed
         for _ in range(6):
             point = near(rng, answer.point)
             less = [room - rng.choice((0, 0, 0, 5)) for room in rooms]
-            expected = next(broken_rules(terms, nested.demand, point, less), None) is None
+            expected = next(broken_rules(instance, nested.demand, point, less), None) is None
             expected &= point.counts == answer.point.counts  # it is no variable
             assert holds(point, less) == expected, seed
             right, wrong = right + expected, wrong + (not expected)

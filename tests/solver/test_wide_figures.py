@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 
 from kvplan.models import Plan, Problem
+from kvplan.models.plan import Solver
 from kvplan.solver import plan
-from kvplan.solver.assemble import Engine
 from kvplan.solver.oracle import best
 from support.decisions import expected, found
 from support.micro import micro, one
 
-ENGINES: list[Engine] = ["auto", "cp-sat"]
+SOLVERS: list[Solver] = ["auto", "cp-sat"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_gap_beyond_the_doubles_is_not_closed(engine: Engine) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_gap_beyond_the_doubles_is_not_closed(solver: Solver) -> None:
     """275400000000000344 and ...352 are the same double."""
     sizes = {"p": 15, "q": 10, "r": 51}
     weights = {"blocks:p": 1500000000000002, "blocks:q": 10**15, "blocks:r": 5100000000000003}
     pools = [{"name": name, "bytes": size} for name, size in sizes.items()]
-    answer = plan(micro(2754, pools=pools, caches=[], goals=[{"maximize": weights}]), engine=engine)
+    answer = plan(micro(2754, pools=pools, caches=[], goals=[{"maximize": weights}]), solver=solver)
     assert answer.proof.bound[0].value == 275400000000000352
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_conditional_row_of_two_variables_is_not_multiplied_out(engine: Engine) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_conditional_row_of_two_variables_is_not_multiplied_out(solver: Solver) -> None:
     """CP-SAT proves false optima where coefficient x bound leaves 64 bits: here a curve's piece."""
     curves = {
         "blocks:p": [["3/2", 4], ["13/2", 15], ["23/2", 37], ["43/2", 59]],
@@ -37,11 +37,11 @@ def test_a_conditional_row_of_two_variables_is_not_multiplied_out(engine: Engine
     pools = [{"name": "p", "bytes": 6, "min_blocks": 4}]
     experts = {"slot_bytes": 5, "max_slots": 9}
     problem = micro(217, pools=pools, experts=experts, goals=[goal], fill="none")
-    assert found(plan(problem, engine=engine)) == expected(best(problem))
+    assert found(plan(problem, solver=solver)) == expected(best(problem))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_many_chunks_of_many_bytes_are_compared(engine: Engine) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_many_chunks_of_many_bytes_are_compared(solver: Solver) -> None:
     """The same in a stretch of a chunk's bytes: the smallest chunk leaves most for the blocks."""
     table = [[1024, 382963308], [8192, 1073741824], [40000, 2147483648]]
     staging = [{"name": "s", "per_token": 2**20}, {"name": "u", "table": table}]
@@ -55,7 +55,7 @@ def test_many_chunks_of_many_bytes_are_compared(engine: Engine) -> None:
         fill={"batch": "b"},
         **one(1048576, fit="capacity"),
     )
-    assert plan(problem, engine=engine).prefill_chunk == 512
+    assert plan(problem, solver=solver).prefill_chunk == 512
 
 
 def test_worlds_below_the_best_are_no_winners() -> None:
@@ -81,8 +81,8 @@ def test_max_blocks_within_a_page_is_a_split_too(most: int) -> None:
     assert found(plan(problem)) == expected(best(problem))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_lent_slots_are_not_multiplied_out(engine: Engine) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_lent_slots_are_not_multiplied_out(solver: Solver) -> None:
     slots = 160 * 10**9
     lent = (slots * 123456789 - 2**64) // 10**9  # what 64 bits would leave
     problem = micro(
@@ -98,7 +98,7 @@ def test_lent_slots_are_not_multiplied_out(engine: Engine) -> None:
         consumers=[{"name": "c", "bytes": 800 + lent, "phases": ["prefill"]}],
         goals=[{"maximize": {"blocks:p": 1, "blocks:q": 2}}],
     )
-    assert plan(problem, engine=engine).blocks == {"p": 1, "q": 76}
+    assert plan(problem, solver=solver).blocks == {"p": 1, "q": 76}
 
 
 SETTINGS: list[dict[str, Any]] = [

@@ -38,11 +38,11 @@ def compile_for(architecture: str, path: str) -> dict[str, int]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from kvplan.kernels.batch import Scenarios
+    from kvplan.kernels.arrays import Scenarios
     from kvplan.kernels.triton.kernel import search_kernel
     from kvplan.kernels.triton.launch import Launch, tile_of
     from kvplan.models import Problem
-    from kvplan.solver.formulation import formulate
+    from kvplan.solver.formulate.formulation import formulate
 
     launch = Launch(formulate(Problem.load(path)), "cpu")
     rooms = launch.batch.layout.rooms(launch.arrays, None)

@@ -14,7 +14,7 @@ from support.instances import random_problem
 
 
 def has_plan(problem: Problem) -> bool:
-    """The judge: engine auto."""
+    """The judge: solver auto."""
     try:
         plan(problem)
     except Infeasible:

@@ -24,18 +24,18 @@ _ORDER = (
 _BARE = ("utilization", "block_bytes", "num_kvcache_blocks")
 
 
-def budget_line(terms: dict[str, Any]) -> str:
-    """A line of ATOM; terms that a report leaves out are left out."""
+def budget_line(instance: dict[str, Any]) -> str:
+    """A line of ATOM; instance that a report leaves out are left out."""
     shown = (
-        f"{name}={terms[name]}" if name in _BARE else f"{name}={terms[name]:.2f}GB"
+        f"{name}={instance[name]}" if name in _BARE else f"{name}={instance[name]:.2f}GB"
         for name in _ORDER
-        if name in terms
+        if name in instance
     )
     return "[atom 08:32:21] Memory budget: " + ", ".join(shown)
 
 
 def atom_lines(source: str, model: str = "") -> list[dict[str, Any]]:
-    """The terms of the ranks of one log."""
+    """The instance of the ranks of one log."""
     found = [
         log["lines"]
         for log in ATOM["logs"]

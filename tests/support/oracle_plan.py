@@ -11,7 +11,7 @@ from kvplan.solver.oracle.memory import Residents, items, quota_of, usage
 
 
 def plan_from(problem: Problem, found: Best) -> Plan:
-    """Dress the oracle's best plan up as an engine's."""
+    """Dress the oracle's best plan up as an solver's."""
     options = tuple(
         next(option for option in choice.options if option.name == found.choices[choice.name])
         for choice in problem.choices
@@ -42,7 +42,7 @@ def plan_from(problem: Problem, found: Best) -> Plan:
             "binding": [],
             "notes": [],
             "proof": {
-                "engine": "auto",
+                "solver": "auto",
                 "status": "optimal",
                 "bound": bound,
                 "certificate": "nested",

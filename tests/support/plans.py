@@ -51,7 +51,7 @@ def plan_of(*ranks: RankPlan, **fields: Any) -> Plan:
         "reduced": True,
     }
     proof = {
-        "engine": "cp-sat",
+        "solver": "cp-sat",
         "status": "optimal",
         "bound": [{"goal": "capacity:long", "value": 10_688, "bound": 10_688}],
         "certificate": "cp-sat+nested",

@@ -9,31 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from kvplan.kernels.batch import Fits, Given, Scenarios, fit
-from kvplan.kernels.batch.layout import Layout
-from kvplan.kernels.terms import Terms
+from kvplan.kernels.arrays import Fits, Given, Scenarios, fit
+from kvplan.kernels.arrays.layout import Layout
+from kvplan.kernels.instance import Instance
 
 DEVICE = os.environ.get("KVPLAN_DEVICE", "cpu")
 """Where torch and Triton run in the tests: "cuda" on a machine that has one."""
 
-Engine = Callable[[Terms, Scenarios], Fits]
+Solver = Callable[[Instance, Scenarios], Fits]
 
 
-def by_numpy(terms: Terms, scenarios: Scenarios) -> Fits:
+def by_numpy(instance: Instance, scenarios: Scenarios) -> Fits:
     """The batched search over NumPy."""
-    return fit(terms, scenarios)
+    return fit(instance, scenarios)
 
 
-def by_torch(terms: Terms, scenarios: Scenarios) -> Fits:
+def by_torch(instance: Instance, scenarios: Scenarios) -> Fits:
     """The same over torch tensors."""
-    return fit(terms, scenarios, device=DEVICE)
+    return fit(instance, scenarios, device=DEVICE)
 
 
-def by_triton(terms: Terms, scenarios: Scenarios) -> Fits:
+def by_triton(instance: Instance, scenarios: Scenarios) -> Fits:
     """The fused kernel, interpreted where there is no device."""
     from kvplan.kernels.triton import fit as fused
 
-    return fused(terms, scenarios, device=DEVICE)
+    return fused(instance, scenarios, device=DEVICE)
 
 
 def on_host(array: Any) -> Any:
@@ -51,10 +51,10 @@ def assert_equal(found: Fits, expected: Fits) -> None:
         assert not len(wrong), (each.name, int(wrong[0]), found.point(wrong[0]))
 
 
-def quotas_around(terms: Terms, random: Any, number: int) -> Any:
-    """Quotas by rank around the terms' own, those among them; None where none can vary."""
-    layout = Layout(terms)
-    if any(row.quota != layout.quotas[row.rank] for row in terms.every_row):
+def quotas_around(instance: Instance, random: Any, number: int) -> Any:
+    """Quotas by rank around the instance' own, those among them; None where none can vary."""
+    layout = Layout(instance)
+    if any(row.quota != layout.quotas[row.rank] for row in instance.every_budget):
         return None
     columns = []
     for rank in sorted(layout.quotas):
@@ -64,11 +64,11 @@ def quotas_around(terms: Terms, random: Any, number: int) -> Any:
     return np.stack(columns, axis=1)
 
 
-def drawn(terms: Terms, seed: int, number: int = 8) -> Scenarios:
+def drawn(instance: Instance, seed: int, number: int = 8) -> Scenarios:
     """Scenarios that vary whatever can be varied."""
     random = np.random.default_rng(seed)
     capacities, counts = {}, {}
-    for index, fitted in enumerate(terms.fitted):
+    for index, fitted in enumerate(instance.fitted):
         if random.random() < 0.5 and (fitted.capacity or not fitted.is_count):
             least = max(1, fitted.flight) if fitted.is_count else fitted.least
             most = fitted.capacity if fitted.is_count else fitted.most
@@ -77,26 +77,26 @@ def drawn(terms: Terms, seed: int, number: int = 8) -> Scenarios:
         if random.random() < 0.5:
             least = fitted.least if fitted.is_count else 1
             counts[index] = random.integers(least, least + 5, number)
-    chunks = random.integers(0, len(terms.chunks), number) if random.random() < 0.5 else None
+    chunks = random.integers(0, len(instance.chunks), number) if random.random() < 0.5 else None
     return Scenarios(
         number,
-        quotas_around(terms, random, number),
+        quotas_around(instance, random, number),
         capacities,
         counts,
         chunks,
-        _use(terms, random, number) if random.random() < 0.5 else None,
-        _given(terms, random, number),
+        _use(instance, random, number) if random.random() < 0.5 else None,
+        _given(instance, random, number),
     )
 
 
-def _use(terms: Terms, random: Any, number: int) -> tuple[Any, Any]:
-    den = random.integers(1, 60, (number, len(terms.pools)))
+def _use(instance: Instance, random: Any, number: int) -> tuple[Any, Any]:
+    den = random.integers(1, 60, (number, len(instance.pools)))
     return random.integers(1, den + 1), den
 
 
-def _given(terms: Terms, random: Any, number: int) -> tuple[Given, ...]:
+def _given(instance: Instance, random: Any, number: int) -> tuple[Given, ...]:
     given = []
-    for batch in range(len(terms.batches)):
+    for batch in range(len(instance.batches)):
         if random.random() < 0.3:
             capacity = random.integers(0, 30, number) * (random.random(number) < 0.8)
             history = random.integers(0, capacity + 1)

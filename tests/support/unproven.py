@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.kernels.nested import Nested
+from kvplan.kernels.nested import Search
 from kvplan.kernels.ordered import solve
 from kvplan.kernels.values import Answer
 from kvplan.models import Plan, Problem
-from kvplan.solver import solve as solve_module
+from kvplan.solver.solve import choose as solve_module
 from support.micro import micro, one
 
 SLOTS = {"slot_bytes": 7, "max_slots": 12}
@@ -38,7 +38,7 @@ def tied() -> Problem:
 def blind_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the search know nothing of linear constraints: it obeys them by chance."""
 
-    def search(nested: Nested) -> Answer | None:
+    def search(nested: Search) -> Answer | None:
         found = solve(nested)
         if found is None:
             return None
@@ -49,5 +49,5 @@ def blind_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_fields(answer: Plan) -> tuple[str, str, str]:
-    """Status, engine and certificate."""
-    return answer.status, answer.proof.engine, answer.proof.certificate
+    """Status, solver and certificate."""
+    return answer.status, answer.proof.solver, answer.proof.certificate

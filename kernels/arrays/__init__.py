@@ -1,0 +1,11 @@
+"""The nested search for many scenarios at once, over the arrays of any library and device.
+
+`fit` answers; `scenarios` says what may vary, `results` what comes back. One source runs on NumPy
+and on torch tensors; `triton_kernel` fuses the same search into one launch.
+"""
+
+from kvplan.kernels.arrays.compiled import fit
+from kvplan.kernels.arrays.results import Fits
+from kvplan.kernels.arrays.scenarios import Given, RefusedError, Scenarios
+
+__all__ = ["Fits", "Given", "RefusedError", "Scenarios", "fit"]

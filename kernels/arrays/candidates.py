@@ -1,0 +1,84 @@
+"""Where a fitted capacity's optimum can stand, and where its need is least, as arrays.
+
+The residue classes and falling points are those of `capacity.CapacityGrid`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm
+
+from kvplan.kernels.arrays.arrays import Array, Arrays, Integers
+from kvplan.kernels.capacity import CapacityGrid
+from kvplan.kernels.instance import LIVE, Instance
+from kvplan.kernels.periods import falling_periods
+
+
+def live_period(instance: Instance) -> int:
+    """The period of the live windows' needs, in tokens."""
+    return lcm(*(rule.block_tokens for rule in instance.caches if rule.kind == LIVE))
+
+
+def falling_points(instance: Instance, fitted: int) -> list[tuple[int, int, int]]:
+    """(t, offset, step): low + 1 + ((offset - low - 1) mod t) + step, after any low."""
+    period = live_period(instance)
+    return [
+        (t, offset, step)
+        for t, offset in falling_periods(instance, fitted)
+        for step in range(0, period, t)
+    ]
+
+
+class Candidates:
+    """Candidates of one fitted capacity, along an axis of their own.
+
+    Parameters
+    ----------
+    axis : of the capacity, in arrays of `axes` axes.
+    """
+
+    def __init__(
+        self, arrays: Arrays, instance: Instance, fitted: int, axis: int, axes: int
+    ) -> None:
+        self.arrays, self.axis, self.axes = arrays, axis, axes
+        self.period = live_period(instance)
+        self.residues = sorted(CapacityGrid(instance, fitted).classes())
+        self._falling = falling_points(instance, fitted)
+        self.points = 1 + len(self._falling)
+
+    def _along(self, values: Sequence[int]) -> Array:
+        """A column of integers along the capacity's axis."""
+        shape = [1] * self.axes
+        shape[self.axis] = len(values)
+        return self.arrays.xp.reshape(self.arrays.ints(values), tuple(shape))
+
+    def lows(self, low: Array, high: Array) -> Array:
+        """Capacities among which the least needs stand: `low` and the falling points after it.
+
+        Points beyond `high` or the first period are given as `low` again.
+        """
+        if not self._falling:
+            return low
+        stride, offset, step = map(self._along, zip(*self._falling, strict=True))
+        points = low + 1 + (offset - low - 1) % stride + step
+        points = self.arrays.pick(points <= high, points, low)
+        return self.arrays.xp.concat(self._together(low, points), axis=self.axis)
+
+    def classes(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """(first capacity, rungs above it) of every residue class, `high` apart.
+
+        A class without a capacity in [low, high) has -1 rungs and begins at `low`.
+        """
+        first = low + (self._along(self.residues) - low) % self.period
+        rungs = (high - 1 - first) // self.period
+        return self.arrays.pick(first < high, first, low), rungs
+
+    def most_rungs(self, low: int, high: int) -> int:
+        """An upper bound of the rungs of a class."""
+        return max(0, high - 1 - low) // self.period
+
+    def _together(self, low: Integers, points: Array) -> list[Array]:
+        """Both with equal lengths on all other axes."""
+        shape = list(points.shape)
+        shape[self.axis] = 1
+        return [self.arrays.xp.broadcast_to(low, tuple(shape)), points]

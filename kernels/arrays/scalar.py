@@ -1,0 +1,95 @@
+"""The plain reference: every scenario as instance of its own, solved by the scalar search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kvplan.kernels.arrays.layout import Layout
+from kvplan.kernels.arrays.results import Fits, widths
+from kvplan.kernels.arrays.scenarios import Scenarios
+from kvplan.kernels.instance import BatchRequests, Budget, FixedRequests, Instance, VariableRequest
+from kvplan.kernels.nested import Search
+from kvplan.kernels.ordered import solve
+from kvplan.kernels.values import Point
+
+
+def terms_at(instance: Instance, scenarios: Scenarios, index: int) -> Instance:
+    """The instance of one scenario."""
+    last = len(instance.chunks) if scenarios.chunks is None else int(scenarios.chunks[index]) + 1
+    rows = tuple(_row(instance, row, scenarios, index, last) for row in instance.every_budget)
+    return instance._replace(
+        pools=tuple(
+            pool
+            if scenarios.use is None
+            else pool._replace(
+                use_num=int(scenarios.use[0][index, at]), use_den=int(scenarios.use[1][index, at])
+            )
+            for at, pool in enumerate(instance.pools)
+        ),
+        batches=tuple(
+            _batch(batch, at, scenarios, index) for at, batch in enumerate(instance.batches)
+        ),
+        fitted=tuple(
+            _fitted(fitted, at, scenarios, index) for at, fitted in enumerate(instance.fitted)
+        ),
+        chunks=instance.chunks[:last],
+        budgets=rows,
+        every_budget=rows,
+    )
+
+
+def _row(instance: Instance, row: Budget, scenarios: Scenarios, index: int, last: int) -> Budget:
+    row = row._replace(staging=row.staging[:last])
+    if scenarios.quotas is None:
+        return row
+    base = Layout(instance).quotas[row.rank]
+    moved = int(scenarios.quotas[index, row.rank]) - base
+    return row._replace(limit_bytes=row.limit_bytes + moved, quota=row.quota + moved)
+
+
+def _batch(batch: BatchRequests, at: int, scenarios: Scenarios, index: int) -> BatchRequests:
+    more = [
+        FixedRequests(int(g.capacity[index]), int(g.history[index]), int(g.count[index]))
+        for g in scenarios.given
+        if g.batch == at and int(g.count[index])
+    ]
+    return batch._replace(fixed=(*batch.fixed, *more))
+
+
+def _fitted(fitted: VariableRequest, at: int, scenarios: Scenarios, index: int) -> VariableRequest:
+    if at in scenarios.capacities:
+        capacity = int(scenarios.capacities[at][index])
+        if fitted.is_count:
+            fitted = fitted._replace(capacity=capacity)
+        else:
+            fitted = fitted._replace(most=capacity)
+    if at in scenarios.counts:
+        count = int(scenarios.counts[at][index])
+        is_count = fitted.is_count
+        fitted = fitted._replace(most=count) if is_count else fitted._replace(requests=count)
+    return fitted
+
+
+def one_by_one(instance: Any, scenarios: Scenarios) -> Fits:
+    """`fit` by the scalar search."""
+    instance = getattr(instance, "instance", instance)
+    points: list[Point | None] = []
+    for index in range(scenarios.number):
+        answer = solve(Search(terms_at(instance, scenarios, index)))
+        points.append(None if answer is None else answer.point)
+    return from_points(instance, points)
+
+
+def from_points(instance: Instance, points: list[Point | None]) -> Fits:
+    """Points as arrays of NumPy, 0 where there is none."""
+    columns = []
+    for name, width in widths(instance).items():
+        shape = (len(points),) if width is None else (len(points), width)
+        column: Any = np.zeros(shape, dtype=np.bool_ if name == "feasible" else np.int64)
+        for index, point in enumerate(points):
+            if point is not None:
+                column[index] = True if name == "feasible" else getattr(point, name)
+        columns.append(column)
+    return Fits(*columns)

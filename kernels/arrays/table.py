@@ -1,0 +1,118 @@
+"""A table over granules: scenarios whose rooms hold the same whole units share one plan.
+
+Everything that a row can hold is a multiple of its unit (granules, block bytes where they are not
+rounded), so only floor(room / unit) matters. Each combination that occurs is solved once; a
+scenario is then an index into those plans, expanded on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from array_api_compat import array_namespace
+
+from kvplan.kernels.arrays.arrays import Array
+from kvplan.kernels.arrays.budget import floor_units
+from kvplan.kernels.arrays.results import Fits
+from kvplan.kernels.arrays.scenarios import Scenarios
+
+if TYPE_CHECKING:
+    from kvplan.kernels.arrays.compiled import Batch, Progress
+
+LEAST_SCENARIOS = 256
+MOST_CELLS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Plans, and which of them each scenario has."""
+
+    index: Array  # into plans [scenario]
+    plans: Fits
+
+    def expand(self) -> Fits:
+        """Every decision of every scenario."""
+        return self.plans.mapped(self._of_scenarios)
+
+    def _of_scenarios(self, plans: Array) -> Array:
+        """Column by column, as decisions lie in memory: three times as fast as by rows."""
+        xp = array_namespace(plans)
+        if plans.ndim == 1:
+            return xp.take(plans, self.index, axis=0)
+        return xp.take(plans.T, self.index, axis=1).T
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Whole units of every row, numbered in mixed radix."""
+
+    cell: Array  # [scenario]; the last one: some room is negative
+    least: tuple[int, ...]  # units by row
+    spans: tuple[int, ...]
+    units: tuple[int, ...]  # bytes by row
+
+    @property
+    def number(self) -> int:
+        """Cells, the one of negative rooms included."""
+        return prod(self.spans) + 1
+
+    def rooms(self, cell: Array, where: Any) -> list[Array]:
+        """Rooms of given cells, each [cell]."""
+        found, left = [], cell
+        for least, span, unit in zip(self.least, self.spans, self.units, strict=True):
+            found.append((left % span + least) * unit)
+            left = left // span
+        return [where(cell == self.number - 1, -1, room) for room in found]
+
+
+def tabulate(
+    batch: Batch, scenarios: Scenarios, rooms: Sequence[Array], progress: Progress | None
+) -> Swept | None:
+    """Solve each cell once; None where cells are not fewer than scenarios."""
+    # Shares are taken of the room itself, not of its whole units.
+    if not scenarios.only_quotas or batch.instance.fill_shares:
+        return None
+    if scenarios.number < LEAST_SCENARIOS:
+        return None
+    cells = _cells(batch, scenarios.number, rooms)
+    if cells is None:
+        return None
+    xp, device = batch.arrays.xp, batch.arrays.device
+    seen = xp.zeros(cells.number, dtype=xp.bool, device=device)
+    seen[cells.cell] = True
+    present = xp.nonzero(seen)[0]
+    if 2 * present.shape[0] > scenarios.number:
+        return None
+    place = xp.cumulative_sum(xp.astype(seen, xp.int64)) - 1
+    plans = batch.solve(
+        Scenarios(present.shape[0]), cells.rooms(present, batch.arrays.pick), progress
+    )
+    return Swept(place[cells.cell], plans)
+
+
+def _cells(batch: Batch, number: int, rooms: Sequence[Array]) -> Cells | None:
+    """Number the scenarios' units; None where there are too many combinations."""
+    arrays, xp = batch.arrays, batch.arrays.xp
+    # A row that holds nothing needs a room that is not negative, no more.
+    units = tuple(row.unit or 1 << 62 for row in batch.layout.rows)
+    short = None
+    keys, least, spans = [], [], []
+    for room, unit in zip(rooms, units, strict=True):
+        negative = room < 0
+        short = negative if short is None else short | negative
+        key = floor_units(arrays.greatest(room, 0), unit)
+        keys.append(key)
+        least.append(int(xp.min(key)))
+        spans.append(int(xp.max(key)) - least[-1] + 1)
+    cells = prod(spans)
+    if short is None or cells >= min(MOST_CELLS, max(1 << 16, 4 * number)):
+        return None
+    cell: Any = 0
+    for key, start, span in zip(reversed(keys), reversed(least), reversed(spans), strict=True):
+        if span > 1:
+            cell = cell * span + (key - start)
+    cell = arrays.pick(short, cells, cell)
+    return Cells(xp.broadcast_to(cell, (number,)), tuple(least), tuple(spans), units)

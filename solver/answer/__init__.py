@@ -1,0 +1,1 @@
+"""From a point to a plan: decisions, budget, notes, shortages and refusals."""

@@ -1,0 +1,62 @@
+"""Which rank and phase stops each variable from growing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.kernels.instance import Variable
+from kvplan.kernels.nested import Search
+from kvplan.kernels.values import Point
+from kvplan.models.plan import Binding
+from kvplan.solver.answer.shortages import shortage_at
+from kvplan.solver.check import row_bytes
+from kvplan.solver.formulate.formulation import Formulation
+
+
+def binding_rows(formulation: Formulation, nested: Search, point: Point) -> tuple[Binding, ...]:
+    """Rows that one step more of a variable would break, in the order of ranks and phases.
+
+    `next` is slack plus what is missing: the bytes that the step would need there.
+    """
+    instance, problem = formulation.instance, formulation.problem
+    needs: dict[tuple[int, str], dict[str, int]] = {}
+    for name, variable, value in _steps(formulation, point):
+        for row, missing in shortage_at(nested, point, variable, value).rows:
+            steps = needs.setdefault((row.rank, row.phase), {})
+            steps[name] = max(steps.get(name, 0), missing)
+    slack: dict[tuple[int, str], int] = {}
+    for row in instance.every_budget:
+        key = (row.rank, row.phase)
+        free = row.limit_bytes - row_bytes(instance, row, point)
+        slack[key] = min(slack.get(key, free), free)
+    return tuple(
+        Binding(
+            rank=problem.ranks[rank].name,
+            phase=phase,
+            slack=slack[rank, phase],
+            next={name: slack[rank, phase] + missing for name, missing in steps.items()},
+        )
+        for (rank, phase), steps in sorted(
+            needs.items(), key=lambda item: (item[0][0], problem.phases.index(item[0][1]))
+        )
+    )
+
+
+def _steps(formulation: Formulation, point: Point) -> Iterator[tuple[str, Variable, int]]:
+    """One step more of every variable that wants to grow and may."""
+    instance = formulation.instance
+    for index, fitted in enumerate(instance.fitted):
+        kind = "count" if fitted.is_count else "capacity"
+        value = point.counts[index] if fitted.is_count else point.capacities[index]
+        if fitted.most is None or value < fitted.most:
+            yield f"{kind}:{fitted.name}", Variable(kind, index), value + 1
+    if point.chunk + 1 < len(instance.chunks):
+        yield "prefill", Variable("prefill"), instance.chunks[point.chunk + 1]
+    experts = instance.experts
+    if experts is not None and (experts.most is None or point.experts < experts.most):
+        yield "experts", Variable("experts"), point.experts + 1
+    for index in instance.fill_pools:
+        pool = instance.pools[index]
+        value = point.usable[index] + pool.multiple
+        if pool.most is None or value <= pool.most:
+            yield f"blocks:{pool.name}", Variable("blocks", index), value

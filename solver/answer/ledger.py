@@ -1,0 +1,182 @@
+"""The budget of each rank: where its quota comes from and who takes what of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from kvplan.kernels.bytes import expert_bytes, pool_bytes
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.values import Point
+from kvplan.models import Problem
+from kvplan.models.elastic import Staging
+from kvplan.models.plan import LedgerLine, RankPlan
+from kvplan.models.ranks import Rank, RankMemory, Share
+from kvplan.solver.check import row_bytes
+from kvplan.solver.formulate.budgets import at_rank
+from kvplan.solver.formulate.formulation import Formulation
+
+
+def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
+    """The budget of every rank at a point, feasible or not."""
+    instance, problem = formulation.instance, formulation.problem
+    phases: list[dict[str, int]] = [{} for _ in problem.ranks]
+    first: dict[int, int] = {}
+    for number, row in enumerate(instance.every_budget):
+        first.setdefault(row.rank, number)
+        taken = row_bytes(instance, row, point) + row.quota - row.limit_bytes
+        if row.phase not in phases[row.rank]:  # a headroom row repeats a phase
+            phases[row.rank][row.phase] = taken
+    plans = []
+    for index, rank in enumerate(problem.ranks):
+        quota, used = rank.quota_bytes, max(phases[index].values())
+        plans.append(
+            RankPlan(
+                name=rank.name,
+                quota=quota,
+                used=used,
+                slack=quota - used,
+                bound=quota_bound(rank),
+                phases=phases[index],
+                ledger=(*_quota_lines(rank), *_occupants(problem, instance, index, point)),
+            )
+        )
+    return tuple(plans)
+
+
+def quota_bound(rank: Rank) -> Literal["declared", "utilization", "physical"]:
+    """What a rank's quota is: declared, or the share of `memory` that is smaller."""
+    if rank.memory is None:
+        return "declared"
+    utilization, physical = rank.memory.utilization_share, rank.memory.physical_share
+    if physical is None or (utilization is not None and utilization <= physical):
+        return "utilization"
+    return "physical"
+
+
+def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
+    memory = rank.memory
+    if memory is None:
+        yield LedgerLine(consumer="quota", bytes=rank.quota_bytes, source="declared")
+        return
+    bound = quota_bound(rank)
+    for name in ("total", "free", "peak_torch", "non_torch"):
+        yield _term(memory, name, "measured")
+    yield _term(memory, "graphs", "estimated")
+    for name in ("safety", "connector", "prefill_headroom"):
+        yield _term(memory, name, "declared")
+    for name, count in memory.other.items():
+        # A term says of itself that it is an estimate ("activation (estimated)").
+        guessed = name.endswith("(estimated)")
+        yield LedgerLine(consumer=name, bytes=count, source="estimated" if guessed else "declared")
+    for kind, share in (
+        ("utilization", memory.utilization_share),
+        ("physical", memory.physical_share),
+    ):
+        if share is not None:
+            note = "this bound rules" if bound == kind else ""
+            yield LedgerLine(consumer=f"{kind} share", bytes=share, source="solved", note=note)
+
+
+def _term(
+    memory: RankMemory, name: str, source: Literal["measured", "estimated", "declared"]
+) -> LedgerLine:
+    value = getattr(memory, name)
+    note = f"{value.fraction} of total" if isinstance(value, Share) else ""
+    if name == "prefill_headroom":
+        note = "the modelled staging" if value == "from_staging" else note
+        count = memory.headroom_bytes
+    else:
+        count = memory.safety_bytes if name == "safety" else value or 0
+    if name not in memory.model_fields_set:
+        note = "not given"
+    elif count and not _counts(memory, name):
+        note = "binds nothing: the share it comes off is not given"
+    return LedgerLine(consumer=name, bytes=count, source=source, note=note)
+
+
+def _counts(memory: RankMemory, name: str) -> bool:
+    """Whether a term comes off a share that exists."""
+    if name in ("peak_torch", "non_torch", "graphs", "safety"):
+        return memory.utilization is not None
+    return name != "prefill_headroom" or memory.free is not None
+
+
+def _occupants(
+    problem: Problem, instance: Instance, index: int, point: Point
+) -> Iterator[LedgerLine]:
+    rank = problem.ranks[index]
+    every = problem.phases
+    loaded = tuple(phase for phase in every if phase != "load")
+    for consumer in problem.consumers:
+        yield LedgerLine(
+            consumer=consumer.name,
+            bytes=at_rank(consumer.bytes, rank),
+            source="declared",
+            phases=consumer.phases or every,
+        )
+    yield from _pools(instance, index, point, loaded)
+    yield from _experts(instance, index, point, loaded)
+    yield from _staging(problem, rank, instance.chunks[point.chunk])
+    for choice, option_index in zip(problem.choices, point.options, strict=True):
+        option = choice.options[option_index]
+        yield LedgerLine(
+            consumer=f"{choice.name}={option.name}",
+            bytes=at_rank(option.bytes, rank),
+            source="solved",
+            phases=option.phases or every,
+        )
+
+
+def _pools(
+    instance: Instance, index: int, point: Point, phases: tuple[str, ...]
+) -> Iterator[LedgerLine]:
+    layout = next(
+        row.pools for row in instance.every_budget if row.rank == index and row.phase != "load"
+    )
+    for pool, usable, buffers in zip(instance.pools, point.usable, layout, strict=True):
+        count = pool_bytes(usable + pool.reserved, buffers)
+        yield LedgerLine(consumer=pool.name, bytes=count, source="solved", phases=phases)
+
+
+def _experts(
+    instance: Instance, index: int, point: Point, phases: tuple[str, ...]
+) -> Iterator[LedgerLine]:
+    experts = instance.experts
+    layers = next(
+        row.layers for row in instance.every_budget if row.rank == index and row.phase != "load"
+    )
+    if experts is None or not layers:
+        return
+    whole = expert_bytes(point.experts, layers, experts)
+    if point.kept == point.experts:
+        yield LedgerLine(consumer="experts", bytes=whole, source="solved", phases=phases)
+        return
+    others = tuple(phase for phase in phases if phase != "prefill")
+    kept = expert_bytes(point.kept, layers, experts)
+    lent = f"{point.experts - point.kept} slots lent"
+    yield LedgerLine(consumer="experts", bytes=whole, source="solved", phases=others)
+    yield LedgerLine(
+        consumer="experts", bytes=kept, source="solved", phases=("prefill",), note=lent
+    )
+
+
+def _staging(problem: Problem, rank: Rank, chunk: int) -> Iterator[LedgerLine]:
+    """Entries that count on a rank: of a group only the largest."""
+    if problem.prefill is None:
+        return
+    largest: dict[str, Staging] = {}
+    counted: list[Staging] = []
+    for entry in problem.prefill.staging:
+        if entry.stage is not None and entry.stage != rank.stage:
+            continue
+        if entry.group is None:
+            counted.append(entry)
+        elif entry.group not in largest or entry.bytes_of(chunk) > largest[entry.group].bytes_of(
+            chunk
+        ):
+            largest[entry.group] = entry
+    for entry in (*counted, *largest.values()):
+        yield LedgerLine(
+            consumer=entry.name, bytes=entry.bytes_of(chunk), source="solved", phases=("prefill",)
+        )

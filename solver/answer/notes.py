@@ -1,0 +1,84 @@
+"""One line for each value that was reduced, with who was short; and what may surprise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.kernels.instance import Variable
+from kvplan.kernels.nested import Search
+from kvplan.kernels.values import Point
+from kvplan.models.doubts import doubts_of
+from kvplan.models.units import human_bytes
+from kvplan.solver.answer.shortages import Shortage, shortage_at
+from kvplan.solver.formulate.formulation import Formulation
+
+
+def notes_of(formulation: Formulation, nested: Search, point: Point) -> tuple[str, ...]:
+    """All notes of a plan."""
+    return (*_reductions(formulation, nested, point), *_surprises(formulation))
+
+
+def _reductions(formulation: Formulation, nested: Search, point: Point) -> Iterator[str]:
+    instance, problem = formulation.instance, formulation.problem
+    for index, fitted in enumerate(instance.fitted):
+        kind = "count" if fitted.is_count else "capacity"
+        value = point.counts[index] if fitted.is_count else point.capacities[index]
+        if fitted.most is not None and value < fitted.most:
+            cause = _cause(formulation, nested, point, Variable(kind, index), fitted.most)
+            yield f"{kind}:{fitted.name}: requested {fitted.most}, clamped to {value}: {cause}"
+    for index, choice in enumerate(problem.choices):
+        if point.options[index]:
+            best, taken = choice.options[0].name, choice.options[point.options[index]].name
+            cause = _cause(formulation, nested, point, Variable("choice", index), 0)
+            yield f"choice:{choice.name}: best {best}, fell back to {taken}: {cause}"
+    wanted, got = instance.chunks[-1], instance.chunks[point.chunk]
+    if got < wanted:
+        cause = _cause(formulation, nested, point, Variable("prefill"), wanted)
+        yield f"prefill: requested {wanted}, clamped to {got}: {cause}"
+    experts = instance.experts
+    if experts is not None and experts.most is not None and point.experts < experts.most:
+        cause = _cause(formulation, nested, point, Variable("experts"), experts.most)
+        yield f"experts: requested {experts.most}, clamped to {point.experts}: {cause}"
+
+
+def _cause(
+    formulation: Formulation, nested: Search, point: Point, variable: Variable, wanted: int
+) -> str:
+    return describe(formulation, shortage_at(nested, point, variable, wanted))
+
+
+def describe(formulation: Formulation, shortage: Shortage) -> str:
+    """Who is short, of how much and where, in one clause."""
+    instance, ranks = formulation.instance, formulation.problem.ranks
+    if shortage.pools:
+        pool = instance.pools[shortage.pools[0]]
+        needed = shortage.corner.usable[shortage.pools[0]]
+        return f"pool {pool.name} would need {needed} usable blocks, max_blocks is {pool.most}"
+    if not shortage.rows:
+        return "a goal of higher priority or a linear constraint rules it out"
+    row, missing = max(shortage.rows, key=lambda entry: entry[1])
+    return f"rank {ranks[row.rank].name} is short by {human_bytes(missing)} in {row.phase}"
+
+
+def _surprises(formulation: Formulation) -> Iterator[str]:
+    problem = formulation.problem
+    instance = formulation.instance
+    wished = {
+        term.variable for goal in instance.goals[: instance.fill_from] for term in goal.members
+    }
+    filled = [index for index in instance.fill_pools if Variable("blocks", index) not in wished]
+    pools = [problem.pools[index].name for index in filled]
+    if problem.fill is None and len(pools) > 1:
+        later = ", ".join(pools[1:])
+        yield (
+            f"fill: {pools[0]} takes the rest, then {later} what it cannot use "
+            "(a fill section says otherwise)"
+        )
+    if not problem.caches and any(batch.requests for batch in problem.batches):
+        yield "caches: none is written, so no request takes a block"
+    for rank in problem.ranks:
+        if rank.memory is not None:
+            yield from (f"rank {rank.name}: {doubt}" for doubt in doubts_of(rank.memory))
+    experts = formulation.instance.experts
+    if experts is not None and experts.most is None:
+        yield "experts: no max_slots, so they take what the goals before them leave"

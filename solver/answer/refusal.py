@@ -1,0 +1,49 @@
+"""Why nothing fits: what is short, where, with everything elastic at its floor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.kernels.bytes import least_kept
+from kvplan.kernels.nested import Search
+from kvplan.kernels.worlds import point_at
+from kvplan.models import Advice, Infeasible, Shortfall
+from kvplan.models.units import exact_bytes
+from kvplan.solver.answer.ledger import rank_plans
+from kvplan.solver.answer.shortages import Shortage, least_shortage
+from kvplan.solver.formulate.formulation import Formulation
+
+
+def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
+    """Why nothing fits with everything elastic at its floor, with the budget table there."""
+    shortage = least_shortage(nested, nested.worlds())
+    ranks = formulation.problem.ranks
+    missing_at: dict[tuple[str, str], int] = {}
+    for row, missing in shortage.rows:  # a headroom row repeats a phase
+        place = (ranks[row.rank].name, row.phase)
+        missing_at[place] = max(missing, missing_at.get(place, 0))
+    shortfall = tuple(Shortfall(*place, missing) for place, missing in missing_at.items())
+    reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
+    if not reasons:
+        reasons = ["the linear constraints cannot hold together within the quotas"]
+    experts, slots = nested.instance.experts, shortage.corner.experts
+    kept = least_kept(slots, experts) if experts else 0
+    point = point_at(shortage.world, shortage.corner, kept)
+    budget = rank_plans(formulation, point)
+
+    def advice() -> Advice:
+        from kvplan.solver.explain import advise  # loaded when a refusal is read, not when raised
+
+        return advise(formulation.problem, formulation.held)
+
+    return Infeasible(reasons, shortfall, budget, advice)
+
+
+def _reason(short: Shortfall) -> str:
+    return f"rank {short.rank} is short by {exact_bytes(short.bytes)} in {short.phase}"
+
+
+def _pool_reasons(formulation: Formulation, shortage: Shortage) -> Iterator[str]:
+    for index in shortage.pools:
+        pool, needed = formulation.instance.pools[index], shortage.corner.usable[index]
+        yield f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"

@@ -1,0 +1,1 @@
+"""From a problem to the integers that the solvers see."""

@@ -1,0 +1,176 @@
+"""Budgets as rows: for each rank and phase, what lives there and the room it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvplan.kernels.instance import Budget, Buffers
+from kvplan.models import Problem
+from kvplan.models.base import ByStage
+from kvplan.models.elastic import Consumer, Option
+from kvplan.models.ranks import Rank
+
+GIB = 2**30
+_LEAST_AUTO_GRANULE = 2 * 2**20
+
+
+def auto_granule(quota_bytes: int) -> int:
+    """2 MiB << min(4, max(0, floor(log2(quota / 1 GiB)))) (TensorRT-LLM V2).
+
+    By integer arithmetic: 2 MiB below 2 GiB, then 4, 8, 16, and 32 MiB from 16 GiB on.
+    """
+    doublings = max(0, quota_bytes // GIB).bit_length() - 1
+    return _LEAST_AUTO_GRANULE << min(4, max(0, doublings))
+
+
+def rank_granule(rank: Rank, granules: Mapping[str, int]) -> int:
+    """The "auto" granule of a rank: held from an earlier plan, or from its quota."""
+    return granules.get(rank.name) or auto_granule(rank.quota_bytes)
+
+
+def at_rank(value: ByStage, rank: Rank) -> int:
+    """Bytes on a rank of a figure by stage or by rank name; the rank's own name wins."""
+    if isinstance(value, int):
+        return value
+    return value.get(rank.name, value.get(str(rank.stage), 0))
+
+
+def at_stage(value: ByStage, stage: int) -> int:
+    """Bytes on a stage of a figure by stage."""
+    return value if isinstance(value, int) else value[str(stage)]
+
+
+def lives_in(consumer: Consumer | Option, phase: str) -> bool:
+    """Whether a consumer or option takes its bytes in a phase."""
+    return consumer.phases is None or phase in consumer.phases
+
+
+class Layout(NamedTuple):
+    """What a rank's rows have in common."""
+
+    pools: tuple[Buffers, ...]
+    layers: int
+    staging: tuple[int, ...]
+
+
+def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ...]:
+    """(block bytes, granule) of every buffer that takes bytes on a rank, by pool."""
+    stage = rank.stage
+    layout: list[Buffers] = []
+    for pool in problem.pools:
+        buffers = []
+        for buffer in pool.layout:
+            size = buffer.bytes if isinstance(buffer.bytes, int) else at_stage(buffer.bytes, stage)
+            if size:
+                buffers.append((size, granule if buffer.granule == "auto" else buffer.granule))
+        layout.append(tuple(buffers))
+    return tuple(layout)
+
+
+def staging_bytes(problem: Problem, stage: int) -> tuple[int, ...]:
+    """Staging by chunk on a stage: entries add up, of a group only the largest counts."""
+    if problem.prefill is None:
+        return ()
+    entries = [s for s in problem.prefill.staging if s.stage is None or s.stage == stage]
+    if not entries:
+        return ()
+    totals = []
+    for chunk in problem.prefill.candidates:
+        groups: dict[str, int] = {}
+        total = 0
+        for entry in entries:
+            if entry.group is None:
+                total += entry.bytes_of(chunk)
+            else:
+                groups[entry.group] = max(groups.get(entry.group, 0), entry.bytes_of(chunk))
+        totals.append(total + sum(groups.values()))
+    return tuple(totals)
+
+
+def build_rows(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget, ...]:
+    """One row for each rank, phase and bound, ranks and phases in order."""
+    staging = {stage: staging_bytes(problem, stage) for stage in problem.stages}
+    layers = {
+        stage: at_stage(problem.experts.layers, stage) if problem.experts else 0
+        for stage in problem.stages
+    }
+    layouts: dict[tuple[int, int], Layout] = {}
+    rows: list[Budget] = []
+    phases = problem.phases
+    for index, rank in enumerate(problem.ranks):
+        granule = rank_granule(rank, granules)
+        key = (rank.stage, granule)
+        if key not in layouts:
+            pools = pool_layout(problem, rank, granule)
+            layouts[key] = Layout(pools, layers[rank.stage], staging[rank.stage])
+        rows += [_row(problem, index, phase, layouts[key]) for phase in phases]
+        if rank.memory is not None:
+            rows += _headroom_rows(problem, index, layouts[key])
+    return tuple(rows)
+
+
+def _row(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:
+    """What lives on a rank in a phase: pools and experts but in load, staging in prefill."""
+    rank = problem.ranks[index]
+    quota = rank.quota_bytes
+    loaded, in_prefill = phase != "load", phase == "prefill"
+    room = quota
+    for consumer in problem.consumers:
+        if lives_in(consumer, phase):
+            room -= at_rank(consumer.bytes, rank)
+    options = [
+        tuple(at_rank(o.bytes, rank) if lives_in(o, phase) else 0 for o in choice.options)
+        for choice in problem.choices
+    ]
+    return Budget(
+        index,
+        phase,
+        room,
+        layout.pools if loaded else (),
+        layout.layers if loaded else 0,
+        in_prefill and problem.experts is not None and problem.experts.lend is not None,
+        layout.staging if in_prefill else (),
+        tuple(options),
+        quota,
+    )
+
+
+def _headroom_rows(problem: Problem, index: int, layout: Layout) -> list[Budget]:
+    """Further rows of a rank whose prefill headroom is its modelled staging.
+
+    The staging then fills the headroom: it is charged once against the physical share, in every
+    phase (what ROCm/ATOM PR #1495 reserves as a fixed fraction).
+    """
+    memory = problem.ranks[index].memory
+    if memory is None or memory.prefill_headroom != "from_staging" or not layout.staging:
+        return []
+    physical = memory.physical_share
+    if physical is None:
+        return []
+    rows = (_row(problem, index, phase, layout) for phase in problem.phases)
+    return [
+        row._replace(
+            limit_bytes=row.limit_bytes - row.quota + physical,
+            quota=physical,
+            staging=layout.staging,
+        )
+        for row in rows
+        if row.phase != "prefill"
+    ]
+
+
+def merge_rows(rows: tuple[Budget, ...]) -> tuple[Budget, ...]:
+    """Rows with equal left sides merged to the smallest room, so the tightest rank rules."""
+    tightest: dict[tuple[object, ...], Budget] = {}
+    for row in rows:
+        key = merge_key(row)
+        known = tightest.get(key)
+        if known is None or row.limit_bytes < known.limit_bytes:
+            tightest[key] = row
+    return tuple(tightest.values())
+
+
+def merge_key(row: Budget) -> tuple[object, ...]:
+    """What a row's left side consists of."""
+    return row.pools, row.layers, row.lent, row.staging, row.options

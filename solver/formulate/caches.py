@@ -1,0 +1,128 @@
+"""Caches, pools and experts of a problem as integer rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvplan.kernels.instance import (
+    FLIGHT,
+    FULL,
+    LIVE,
+    PEAK,
+    PREFILL,
+    STATE,
+    CacheRule,
+    ExpertRule,
+    PoolRule,
+)
+from kvplan.models import Problem
+from kvplan.models.pools import Cache
+
+
+def cache_rules(problem: Problem) -> tuple[CacheRule, ...]:
+    """The rules of all caches, in order."""
+    places = {pool.name: index for index, pool in enumerate(problem.pools)}
+    return tuple(
+        [_rule(problem, cache, places[problem.pool_of(cache)]) for cache in problem.caches]
+    )
+
+
+def _rule(problem: Problem, cache: Cache, pool: int) -> CacheRule:
+    """The rule of one cache; groups multiply, shards lengthen a block."""
+    t = problem.block_tokens(cache)
+    kind, reach = _kind_and_reach(cache)
+    scratch, flight = cache.scratch, cache.in_flight
+    return CacheRule(
+        pool,
+        kind,
+        t,
+        cache.groups,
+        cache.extra_blocks,
+        reach,
+        -(-cache.sink // t) if cache.sink and kind in (LIVE, PEAK) else 0,
+        1 if flight is None else PREFILL if flight == "prefill" else flight,
+        kind == FLIGHT and cache.in_flight_per == "batch",
+        cache.blocks or 1 if kind == STATE else 0,
+        None if scratch is None else (scratch.fraction.numerator, scratch.fraction.denominator),
+        0 if scratch is None else scratch.max_rewind,
+    )
+
+
+def _kind_and_reach(cache: Cache) -> tuple[int, int]:
+    """The retention rule, and the tokens that it reaches back."""
+    if cache.kind == "full":
+        return FULL, 0
+    if cache.kind == "state":
+        return STATE, 0
+    if cache.kind == "chunked":
+        return FLIGHT, cache.chunk or 1
+    window = cache.window or 1
+    if cache.keep == "live":
+        return LIVE, window
+    return (FLIGHT, window - 1) if cache.keep == "in_flight" else (PEAK, window)
+
+
+def structural_floors(caches: Sequence[CacheRule], pools: int) -> list[int]:
+    """Usable blocks by pool that TensorRT-LLM V2 keeps whatever the batches.
+
+    Only where a `live` window exists: per cache m (S + (W+t-2)//t + 1) for a live window, m times
+    the largest such figure for `full`, m x blocks for `state`, m for the others
+    (_storage_manager.py; not divided by the utilization).
+    """
+    floors = [0] * pools
+    if not any(rule.kind == LIVE for rule in caches):
+        return floors
+    figures = [
+        rule.sink_blocks + (rule.reach + rule.block_tokens - 2) // rule.block_tokens + 1
+        if rule.kind == LIVE
+        else 0
+        for rule in caches
+    ]
+    others = {FULL: max(figures), PEAK: 1, FLIGHT: 1}
+    for rule, figure in zip(caches, figures, strict=True):
+        blocks = figure or others.get(rule.kind, rule.state_blocks)
+        floors[rule.pool] += rule.groups * blocks
+    return floors
+
+
+def pool_rules(
+    problem: Problem, caches: Sequence[CacheRule], held_floors: Mapping[str, int]
+) -> tuple[PoolRule, ...]:
+    """Limits and utilization of every pool; `held_floors` are usable blocks by name."""
+    structural = structural_floors(caches, len(problem.pools))
+    use = problem.resume_utilization
+    num, den = use.numerator, use.denominator
+    found = []
+    for pool, least in zip(problem.pools, structural, strict=True):
+        if pool.min_blocks > least:
+            least = pool.min_blocks
+        if held_floors:
+            least = max(least, held_floors.get(pool.name, 0))
+        share, whole = (num, den) if pool.resume_headroom else (1, 1)
+        reserved, multiple = pool.reserved_blocks, pool.multiple_of
+        rule = PoolRule(pool.name, reserved, least, pool.max_blocks, multiple, share, whole)
+        found.append(rule)
+    return tuple(found)
+
+
+def expert_rule(problem: Problem) -> ExpertRule | None:
+    experts = problem.experts
+    if experts is None:
+        return None
+    sized = isinstance(experts.slot_bytes, tuple)
+    sizes = (
+        experts.slot_bytes if isinstance(experts.slot_bytes, tuple) else ((1, experts.slot_bytes),)
+    )
+    most = experts.max_slots
+    if sized and most is None:
+        most = sum(slots for slots, _ in sizes)
+    lend = experts.lend
+    return ExpertRule(
+        least=experts.min_slots,
+        most=most,
+        sizes=sizes,
+        granule=experts.granule,
+        keep=lend.keep if lend else 0,
+        lend_num=lend.fraction.numerator if lend else 0,
+        lend_den=lend.fraction.denominator if lend else 1,
+    )

@@ -1,0 +1,211 @@
+"""A problem as integers: the only place that knows both the models and the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+from kvplan.kernels.capacity import low_points
+from kvplan.kernels.demand import VECTORISE_FROM, Demand
+from kvplan.kernels.instance import (
+    LIVE,
+    BatchRequests,
+    FixedRequests,
+    GivenRequests,
+    Instance,
+    VariableRequest,
+)
+from kvplan.models import InvalidProblem, Problem
+from kvplan.models.demands import Batch
+from kvplan.models.problem import request_name
+from kvplan.solver.formulate.budgets import build_rows, merge_rows
+from kvplan.solver.formulate.caches import cache_rules, expert_rule, pool_rules
+from kvplan.solver.formulate.objectives import (
+    fill_batch,
+    fill_pools,
+    fill_shares,
+    linear_row,
+    numbered_variables,
+    objectives,
+)
+
+MOST_OPTIONS = 4096
+MOST_LOW_POINTS = 50_000  # capacities at which the need of several windows may be least
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a resize keeps: granules by rank, and floors by pool."""
+
+    granules: Mapping[str, int]  # "auto" granule bytes by rank name
+    floors: Mapping[str, int]  # usable blocks by pool name
+
+
+class Formulation(NamedTuple):
+    """A problem and its integers; positions in `instance` follow the order in the file."""
+
+    problem: Problem
+    instance: Instance
+    fitted_at: Mapping[tuple[int, int], int]  # (batch, request) -> fitted
+    held: Held | None = None  # what a resize keeps
+
+    @property
+    def request_names(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the requests of each batch."""
+        return tuple(
+            tuple(request_name(batch, index) for index in range(len(batch.requests)))
+            for batch in self.problem.batches
+        )
+
+
+def formulate(problem: Problem, held: Held | None = None) -> Formulation:
+    """Build the integers of a problem.
+
+    Raises
+    ------
+    InvalidProblem : what only shows in the whole: unbounded counts or copies, too many options.
+    """
+    fitted_at: dict[tuple[int, int], int] = {}
+    batches, fitted = _batches(problem, fitted_at)
+    caches = cache_rules(problem)
+    is_plain = not (problem.goals or problem.constraints)
+    variables = {} if is_plain else numbered_variables(problem, fitted)
+    filled = fill_pools(problem)
+    goals, fill_from = objectives(problem, variables, fitted, filled)
+    every_budget = build_rows(problem, {} if held is None else held.granules)
+    instance = Instance(
+        pools=pool_rules(problem, caches, {} if held is None else held.floors),
+        caches=caches,
+        batches=batches,
+        fitted=fitted,
+        chunks=problem.prefill.candidates if problem.prefill else (0,),
+        batches_in_flight=problem.prefill.batches_in_flight if problem.prefill else 1,
+        experts=expert_rule(problem),
+        choices=tuple([len(choice.options) for choice in problem.choices]),
+        budgets=merge_rows(every_budget),
+        goals=goals,
+        fill_from=fill_from,
+        constraints=tuple([linear_row(c, variables) for c in problem.constraints]),
+        fill_batch=fill_batch(problem),
+        fill_pools=filled,
+        fill_shares=fill_shares(problem),
+        every_budget=every_budget,
+    )
+    formulation = Formulation(problem, instance, fitted_at, held)
+    _check_bounded(formulation)
+    if instance.fill_batch is not None or not is_plain:
+        _check_copies(formulation)
+    return formulation
+
+
+def _batches(
+    problem: Problem, fitted_at: dict[tuple[int, int], int]
+) -> tuple[tuple[BatchRequests, ...], tuple[VariableRequest, ...]]:
+    """Every batch with its given requests, and what is fitted; notes where that stands."""
+    batches: list[BatchRequests] = []
+    fitted: list[VariableRequest] = []
+    for b, batch in enumerate(problem.batches):
+        # There may be a thousand: their dicts are read in half the time of their attributes.
+        rows = [vars(request) for request in batch.requests]
+        open_ones = [r for r, row in enumerate(rows) if row["fit"] != "none"]
+        mine = range(len(fitted), len(fitted) + len(open_ones))
+        for index, r in zip(mine, open_ones, strict=True):
+            fitted_at[b, r] = index
+            fitted.append(_fitted(batch, b, r))
+        for r in reversed(open_ones):
+            del rows[r]
+        batches.append(BatchRequests(batch.name, batch.shared_prefix, _given(rows), tuple(mine)))
+    return tuple(batches), tuple(fitted)
+
+
+def _fitted(batch: Batch, b: int, r: int) -> VariableRequest:
+    request = batch.requests[r]
+    is_count = request.fit == "count"
+    flight = request.flight_tokens
+    least = request.min_count or 1
+    if not is_count:
+        # History never falls below the shared prompt.
+        prefix_least = batch.shared_prefix + flight
+        least = max(request.least_capacity, prefix_least if batch.shared_prefix else 0)
+    return VariableRequest(
+        name=request_name(batch, r),
+        batch=b,
+        is_count=is_count,
+        least=least,
+        most=request.count if is_count else request.capacity,
+        flight=flight,
+        capacity=request.capacity,
+        requests=1 if request.count is None else request.count,
+    )
+
+
+def _given(rows: Sequence[Mapping[str, Any]]) -> Sequence[FixedRequests]:
+    """Requests whose capacity and count are given; of a few, alike ones are one entry."""
+    if not rows:
+        return ()
+    capacities = [row["capacity"] for row in rows]
+    histories = [row["history"] for row in rows]
+    counts = [row["count"] for row in rows]
+    if None in histories:
+        pairs = zip(capacities, histories, strict=True)
+        histories = [max(0, c - 1) if history is None else history for c, history in pairs]
+    if None in counts:
+        counts = [1 if count is None else count for count in counts]
+    if len(rows) >= VECTORISE_FROM and all(counts):
+        return GivenRequests(capacities, histories, counts)
+    found: dict[tuple[int, int], int] = {}
+    for capacity, history, count in zip(capacities, histories, counts, strict=True):
+        if count:
+            found[capacity, history] = found.get((capacity, history), 0) + count
+    return tuple([FixedRequests(*shape, count) for shape, count in found.items()])
+
+
+def _check_bounded(formulation: Formulation) -> None:
+    """Refuse what no quota bounds, and choices with too many combinations."""
+    instance = formulation.instance
+    if prod(instance.choices) > MOST_OPTIONS:
+        expected = f"at most {MOST_OPTIONS} combinations of options"
+        raise InvalidProblem.at("choices", expected, str(prod(instance.choices)))
+    sizes = sorted({rule.block_tokens for rule in instance.caches if rule.kind == LIVE})
+    for (b, r), index in formulation.fitted_at.items():
+        fitted = instance.fitted[index]
+        if len(sizes) > 1 and not fitted.is_count and low_points(instance, index) > MOST_LOW_POINTS:
+            expected = "live windows whose tokens_per_block repeat together soon"
+            raise InvalidProblem.at("caches", expected, " and ".join(map(str, sizes)))
+        open_count = fitted.is_count and fitted.most is None
+        if open_count and not any(Demand(instance).own(index, fitted.capacity, 0)):
+            path = f"batches[{b}].requests[{r}].count"
+            raise InvalidProblem.at(path, "a count, since the request takes no block", "none")
+
+
+def _check_copies(formulation: Formulation) -> None:
+    """Refuse copies of what takes no block."""
+    problem, instance = formulation.problem, formulation.instance
+    for b in sorted(copied_batches(instance)):
+        if not _takes_blocks(instance, b):
+            expected = "a batch that takes blocks, for its copies"
+            raise InvalidProblem.at(f"batches[{b}]", expected, repr(problem.batches[b].name))
+
+
+def copied_batches(instance: Instance) -> set[int]:
+    """Batches whose copies some goal or constraint counts."""
+    used = [term.variable for goal in instance.goals for term in goal.members]
+    used += [
+        variable for constraint in instance.constraints for _, variable, _ in constraint.members
+    ]
+    return {position for kind, position in used if kind == "copies"}
+
+
+def _takes_blocks(instance: Instance, batch: int) -> bool:
+    """Whether a batch takes a block at the least or at the asked values of what is fitted."""
+    demand = Demand(instance)
+    for asked in (False, True):
+        values = [f.most if asked and f.most is not None else f.least for f in instance.fitted]
+        pairs = list(zip(instance.fitted, values, strict=True))
+        capacities = tuple(f.capacity if f.is_count else value for f, value in pairs)
+        counts = tuple(value if f.is_count else f.requests for f, value in pairs)
+        if any(demand.raw(batch, 0, capacities, counts)):
+            return True
+    return False

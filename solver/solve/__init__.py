@@ -1,0 +1,1 @@
+"""A question answered: which solver, and what it proves."""

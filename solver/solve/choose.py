@@ -1,0 +1,205 @@
+"""A formulation answered: by the nested search where that is a proof, else by CP-SAT from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kvplan.kernels.nested import Search
+from kvplan.kernels.values import Answer
+from kvplan.models import Disagreement, Plan, SolverError
+from kvplan.models.plan import Solver
+from kvplan.solver.answer.assemble import Credit, assemble
+from kvplan.solver.formulate.formulation import Formulation, Held, formulate
+from kvplan.solver.solve.bisect import obeys, search
+
+if TYPE_CHECKING:
+    from kvplan.models import Infeasible
+    from kvplan.solver.resize import Quota
+    from kvplan.solver.solve.device import Device
+
+
+def plan_formulation(
+    formulation: Formulation,
+    nested: Search | None = None,
+    *,
+    solver: Solver = "auto",
+    deadline: float | None = None,
+    held: Held | None = None,
+    on: Device | None = None,
+) -> Plan:
+    """A plan that can be resized: it remembers its problem, its device and what a resize holds.
+
+    Arguments are checked by the caller.
+
+    Parameters
+    ----------
+    nested : the search, where it is compiled already.
+    held : granules and floors of an earlier plan.
+    on : where bisect searches, if not on the host.
+    """
+    answer = solve_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
+    return resizable(answer, lambda: formulation, solver, deadline, held, on)
+
+
+def resizable(
+    answer: Plan,
+    formulation: Callable[[], Formulation],
+    solver: Solver,
+    deadline: float | None,
+    held: Held | None = None,
+    on: Device | None = None,
+) -> Plan:
+    """The plan, which remembers how to plan again for other quotas."""
+
+    def resize(plan: Plan, quota: Quota) -> Plan:
+        from kvplan.solver.resize import held_figures, held_problem
+
+        problem = formulation().problem
+        figures = held_figures(problem, plan, held)
+        again = formulate(held_problem(problem, plan, quota), figures)
+        return plan_formulation(again, solver=solver, deadline=deadline, held=figures, on=on)
+
+    answer._resize = resize
+    return answer
+
+
+def solve_formulation(
+    formulation: Formulation,
+    nested: Search | None = None,
+    *,
+    solver: Solver = "auto",
+    deadline: float | None = None,
+    on: Device | None = None,
+) -> Plan:
+    """`plan` on a formulation that is built already; arguments are not checked."""
+    nested = Search(formulation.instance) if nested is None else nested
+    if on is not None:
+        from kvplan.solver.solve.device import solve_on
+
+        return solve_on(on, formulation, nested)
+    bracket = search(nested)
+    if bracket is None:
+        if solver == "cp-sat":
+            _confirm_infeasible(nested, deadline)
+        raise _refusal(formulation, nested)
+    if bracket.exact and solver == "auto":
+        return assemble(formulation, nested, bracket, Credit(solver, "nested"))
+    if solver == "bisect":
+        return _by_search(formulation, nested, bracket, solver)
+    return _by_cpsat(formulation, nested, bracket, solver, deadline)
+
+
+def _refusal(formulation: Formulation, nested: Search) -> Infeasible:
+    """Why nothing fits; what writes it is loaded when it is needed."""
+    from kvplan.solver.answer.refusal import infeasible
+
+    return infeasible(formulation, nested)
+
+
+def plan_by_search(formulation: Formulation, nested: Search, notes: tuple[str, ...]) -> Plan:
+    """What solver bisect answers on the host, with notes that say why it was asked there."""
+    bracket = search(nested)
+    if bracket is None:
+        raise _refusal(formulation, nested)
+    return _by_search(formulation, nested, bracket, "bisect", notes)
+
+
+def held_against_search(answer: Plan, formulation: Formulation, nested: Search) -> Plan:
+    """A plan, confirmed by the search where CP-SAT proved it and the search proves its own.
+
+    Raises
+    ------
+    Disagreement : two proven plans differ; the message prints both.
+    """
+    if answer.status != "optimal" or answer.proof.certificate != "cp-sat":
+        return answer
+    bracket = search(nested)
+    if bracket is None:
+        raise Disagreement(f"cp-sat found a plan where the search found none: {answer.blocks}")
+    if not bracket.exact:
+        return answer
+    other = assemble(formulation, nested, bracket, Credit("bisect", "nested"))
+    if other.digest != answer.digest:
+        raise Disagreement(f"cp-sat: {_decisions(answer)}; search: {_decisions(other)}")
+    proof = answer.proof.model_copy(update={"certificate": "cp-sat+nested"})
+    return answer.model_copy(update={"proof": proof})
+
+
+def _decisions(plan: Plan) -> str:
+    wanted = {"blocks", "prefill_chunk", "expert_slots", "choices", "copies", "requests"}
+    return plan.model_dump_json(include=wanted)
+
+
+def _by_search(
+    formulation: Formulation,
+    nested: Search,
+    bracket: Answer,
+    solver: Solver,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """The search's answer as it is; it must obey the linear constraints."""
+    if not obeys(nested, bracket.point):
+        why = "; ".join(notes) or "it proves nothing under linear constraints"
+        raise SolverError(f"the search found no point that obeys the linear constraints ({why})")
+    certificate = "nested" if bracket.exact else "search"
+    return assemble(formulation, nested, bracket, Credit(solver, certificate, notes=notes))
+
+
+def _by_cpsat(
+    formulation: Formulation,
+    nested: Search,
+    bracket: Answer,
+    solver: Solver,
+    deadline: float | None,
+) -> Plan:
+    """CP-SAT from the search's point; the search's own answer where CP-SAT has none."""
+    confirm = solver == "cp-sat"
+    try:
+        from kvplan.solver.cpsat.engine import UndecidedError, solve_program
+        from kvplan.solver.cpsat.model import TooLargeError
+    except ImportError as error:
+        return _instead(formulation, nested, bracket, solver, f"OR-Tools is missing: {error}")
+    try:
+        solved = solve_program(
+            nested, bracket, margin=confirm, use_bounds=not confirm, deadline=deadline
+        )
+    except UndecidedError:
+        note = "the deadline ended before CP-SAT had a plan: this one is the search's"
+        return _by_search(formulation, nested, bracket, solver, notes=(note,))
+    except TooLargeError:
+        why = "the figures leave CP-SAT's 64-bit range"
+        return _instead(formulation, nested, bracket, solver, why)
+    except (RuntimeError, SolverError) as error:
+        return _instead(formulation, nested, bracket, solver, f"CP-SAT failed: {error}")
+    if solved.answer is None:
+        raise _refusal(formulation, nested)
+    if bracket.exact and not solved.answer.exact:
+        note = "the deadline ended before CP-SAT had its proof: this one is the search's"
+        return _by_search(formulation, nested, bracket, solver, notes=(note,))
+    credit = Credit(solver, "cp-sat", solved.deterministic_time)
+    return assemble(formulation, nested, solved.answer, credit)
+
+
+def _instead(
+    formulation: Formulation, nested: Search, bracket: Answer, solver: Solver, why: str
+) -> Plan:
+    """What happens when CP-SAT cannot answer: the search does, unless CP-SAT was asked for."""
+    if solver == "cp-sat":
+        raise SolverError(f"{why}; solver auto or bisect answers without it")
+    return _by_search(formulation, nested, bracket, "auto", notes=(f"solver: {why}",))
+
+
+def _confirm_infeasible(nested: Search, deadline: float | None) -> None:
+    """Have CP-SAT refute the problem too, where it can."""
+    try:
+        from kvplan.solver.cpsat.engine import proves_infeasible
+        from kvplan.solver.cpsat.model import TooLargeError
+    except ImportError as error:
+        raise SolverError(f"OR-Tools is missing: {error}") from None
+    try:
+        refuted = proves_infeasible(nested, deadline)
+    except TooLargeError:
+        return
+    if refuted is False:
+        raise Disagreement("cp-sat found a plan where the search proves that none exists")

@@ -1,0 +1,100 @@
+"""plan(): which solver answers, and what it proves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, get_args
+
+from kvplan.models import InvalidProblem, Plan, Problem
+from kvplan.models.plan import Solver
+from kvplan.models.problem import as_problem
+from kvplan.solver.known import compiled, shape_of
+from kvplan.solver.shape import quotas_of
+from kvplan.solver.solve.choose import held_against_search, plan_formulation
+
+if TYPE_CHECKING:
+    from kvplan.solver.solve.device import Device, Kernel
+
+SOLVERS = get_args(Solver)
+
+
+def plan(
+    problem: Problem,
+    *,
+    solver: Solver = "auto",
+    deadline: float | None = None,
+    device: Any = None,
+    kernel: Kernel = "arrays",
+) -> Plan:
+    """Solve a problem.
+
+    Parameters
+    ----------
+    problem : what is asked.
+    solver : "auto": the nested search where its answer is a proof, else CP-SAT with the search's
+        point and bounds. "cp-sat": the whole integer program. "bisect": the search alone, which
+        says what it proves.
+    deadline : seconds for CP-SAT; then the best checked plan so far is returned, status "feasible"
+        unless the search has proven it.
+    device : with solver "bisect": None is the host, "cpu" torch tensors there, "cuda", "cuda:1",
+        ... a device of torch. The plan is the same; what the device's search does not take
+        (linear constraints, weighted goals) the host's answers, and a note says why.
+    kernel : with a device: "arrays", or "triton", one fused launch where that takes the problem.
+
+    Raises
+    ------
+    Infeasible : nothing fits; what is short, where, and by how many bytes.
+    InvalidProblem : the problem, or an argument, makes no sense; torch or the device is missing.
+    SolverError : kvplan failed; never a wrong plan.
+    """
+    check_arguments(solver, deadline)
+    on = device_of(device, kernel, solver)
+    shape = shape_of(as_problem(problem))
+    if shape.problem is not problem:
+        return shape.plan(quotas_of(problem), lambda: problem, solver, deadline, on)
+    return plan_formulation(
+        shape.formulation, shape.nested, solver=solver, deadline=deadline, on=on
+    )
+
+
+def device_of(device: Any, kernel: Kernel, solver: str) -> Device | None:
+    """The device of a call; None: the host, for which nothing is imported."""
+    if device is None and kernel == "arrays":
+        return None
+    from kvplan.solver.solve.device import read_device
+
+    return read_device(device, kernel, solver)
+
+
+def solve_confirmed(
+    problem: Problem,
+    *,
+    solver: Solver = "cp-sat",
+    deadline: float | None = None,
+    device: Any = None,
+) -> Plan:
+    """Solve with one solver and hold the search's answer against it where both are proofs.
+
+    `device` is as for `plan`.
+
+    Raises
+    ------
+    Disagreement : two proven plans differ; the message prints both.
+    Infeasible, InvalidProblem, SolverError : as `plan` does.
+    """
+    check_arguments(solver, deadline)
+    on = device_of(device, "arrays", solver)
+    formulation, nested = compiled(as_problem(problem))
+    answer = plan_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
+    return held_against_search(answer, formulation, nested)
+
+
+def check_arguments(solver: str, deadline: float | None) -> None:
+    """Refuse an unknown solver and a deadline that is no time."""
+    if solver not in SOLVERS:
+        raise InvalidProblem.at("solver", f"one of {', '.join(SOLVERS)}", repr(solver))
+    if deadline is None:
+        return
+    is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
+    if not is_number or not (deadline >= 0 and math.isfinite(deadline)):
+        raise InvalidProblem.at("deadline", "seconds of at least 0", repr(deadline))

@@ -1,0 +1,1 @@
+"""Many scenarios of one problem, solved together."""
