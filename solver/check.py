@@ -84,7 +84,7 @@ def _pools(instance: Instance, demand: Demand, point: Point) -> Iterator[str]:
     raws = [
         demand.raw(batch, point.chunk, point.capacities, point.counts)
         if needed.fitted
-        else demand.fixed(batch, point.chunk)
+        else demand.given(batch, point.chunk)
         for batch, needed in enumerate(instance.batches)
     ]
     largest: Iterable[int] = map(max, *raws) if len(raws) > 1 else raws[0] if raws else repeat(0)

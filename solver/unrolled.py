@@ -47,13 +47,13 @@ def _needs(instance: Instance, demand: Demand) -> Iterator[str]:
     still = [pool.least for pool in instance.pools]
     for batch in range(len(instance.batches)):
         if batch != moving:
-            raws = zip(demand.fixed(batch, 0), instance.pools, strict=True)
+            raws = zip(demand.given(batch, 0), instance.pools, strict=True)
             needs = [-(-raw * pool.use_den // pool.use_num) for raw, pool in raws]
             still = [*map(max, still, needs)]
     for index, need in enumerate(still):
         yield f"u{index} >= {need}"
     for fitted in instance.fitted:
-        for index, raw in enumerate(demand.fixed(fitted.batch, 0)):
+        for index, raw in enumerate(demand.given(fitted.batch, 0)):
             pool = instance.pools[index]
             grown = [_blocks(rule, demand) for rule in instance.caches if rule.pool == index]
             own = _times(fitted.requests, " + ".join(grown)) if grown else "0"

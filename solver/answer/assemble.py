@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, copies_held
 from kvplan.models import Plan
 from kvplan.models.plan import Solver
@@ -22,30 +21,18 @@ class Credit(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Moved(NamedTuple):
-    """Other quotas than a formulation has."""
-
-    rooms: Sequence[int]  # bytes of each of its `every_budget`
-    holds: Callable[[Point, Sequence[int]], bool] | None  # whether a point breaks no rule there
-    formulation: Callable[[], Formulation]  # the one that has them
-
-
 def assemble(
     formulation: Formulation,
     nested: Search,
     answer: Answer,
     credit: Credit,
-    moved: Moved | None = None,
 ) -> Plan:
     """Check a point and write it out as a plan.
 
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
     instance, point = formulation.instance, answer.point
-    if moved is None:
-        check_point(instance, nested.demand, point)
-    elif moved.holds is None or not moved.holds(point, moved.rooms):
-        check_point(instance, nested.demand, point, moved.rooms)
+    check_point(instance, nested.demand, point)
     decisions = _decisions(formulation, nested, point)
     values = {
         "status": "optimal" if answer.exact else "feasible",
@@ -54,11 +41,9 @@ def assemble(
     }
 
     def later() -> dict[str, Any]:
-        whole = formulation if moved is None else moved.formulation()
-        search = nested if moved is None else nested.rebased(whole.instance)
         from kvplan.solver.answer.fields import late_fields  # loaded when a plan is first looked at
 
-        return late_fields(whole, search, answer, credit, decisions)
+        return late_fields(formulation, nested, answer, credit, decisions)
 
     return Plan.defer(values, later)
 

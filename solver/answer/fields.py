@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
 from kvplan.solver.answer.assemble import Credit

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvplan.kernels.instance import Budget, Variable
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.bounds import Bounds, LeastDemand
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point, variable_value
-from kvplan.kernels.worlds import Bounds, LeastDemand
 
 MOST_WORLDS = 64  # combinations of open choices that a note looks at
 
@@ -30,7 +30,7 @@ class Shortage(NamedTuple):
 def least_shortage(nested: Search, worlds: list[Bounds]) -> Shortage:
     """The shortage of the least demand that comes nearest to fitting."""
     found = [
-        _shortage(nested, world, corner) for world in worlds for corner in nested.corners(world)
+        _shortage(nested, world, corner) for world in worlds for corner in nested.demands(world)
     ]
     return min(found, key=lambda shortage: shortage.worst)
 
@@ -67,7 +67,7 @@ def worlds_before(nested: Search, point: Point, variable: Variable) -> list[Boun
     chosen = {member.position for member in held if member.kind == "choice"}
     worlds = [
         world
-        for world in nested.worlds()
+        for world in nested.starts()
         if all(world.options[choice] == point.options[choice] for choice in chosen)
     ]
     if len(worlds) > MOST_WORLDS:

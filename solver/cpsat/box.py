@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kvplan.kernels.bytes import most_blocks
 from kvplan.kernels.instance import Instance, Variable
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 
 MARGIN_BLOCKS = 3
@@ -31,7 +31,7 @@ def box_of(nested: Search, bracket: Answer, *, margin: bool) -> Box:
         one chunk, one slot), so that CP-SAT must refute it by itself and a search that stops too
         early shows.
     """
-    worlds = [world for world in nested.worlds() if nested.possible(world)]
+    worlds = [world for world in nested.starts() if nested.possible(world)]
     instance = nested.instance
     known: dict[Variable, int] = {}
     if instance.goals and bracket.bounds[0] is not None:

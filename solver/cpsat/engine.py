@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
-from kvplan.kernels.ordered import complete
+from kvplan.kernels.search.ordered import complete
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat.box import box_of, open_box

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from kvplan.kernels.bytes import least_kept, most_blocks, pool_bytes
 from kvplan.kernels.instance import Budget
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.solver.check import row_bytes
 from kvplan.solver.cpsat.program import Program

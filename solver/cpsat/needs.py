@@ -26,7 +26,7 @@ class Needs:
     def raw(self, batch: int) -> list[Linear]:
         """Raw blocks of a batch by pool: given requests, fitted ones, shared prefix."""
         forms: list[list[tuple[int, Linear]]] = [
-            [(1, self._by_chunk([self.demand.fixed(batch, k)[pool] for k in self._chunks()]))]
+            [(1, self._by_chunk([self.demand.given(batch, k)[pool] for k in self._chunks()]))]
             for pool in range(len(self.instance.pools))
         ]
         for index in self.instance.batches[batch].fitted:

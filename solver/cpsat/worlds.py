@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.bounds import Bounds
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point, variable_value
-from kvplan.kernels.worlds import Bounds
 
 
 def world_at(nested: Search, point: Point, decided: int) -> Bounds:

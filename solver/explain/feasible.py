@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Problem, SolverError
 from kvplan.models.goals import Fill
 from kvplan.solver.formulate.formulation import Held, formulate
@@ -44,7 +44,7 @@ def has_point(instance: Instance) -> bool:
     SolverError : CP-SAT is needed, and missing, failing or undecided.
     """
     nested = Search(instance)
-    if not any(nested.possible(world) for world in nested.worlds()):
+    if not any(nested.possible(world) for world in nested.starts()):
         return False
     if not instance.constraints:
         return True

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import nlargest
 
 from kvplan.kernels.instance import Variable
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.explain.case import Case
 from kvplan.solver.explain.claims import request_title
@@ -152,7 +152,7 @@ def _searched(case: Case, b: int, r: int) -> int | None:
         return None
     nested = Search(formulation.instance)
     variable = Variable("capacity", formulation.fitted_at[b, r])
-    reached = (nested.largest(world, variable) for world in nested.worlds())
+    reached = (nested.largest(world, variable) for world in nested.starts())
     return max((value for value in reached if value is not None), default=None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Problem, SolverError
 from kvplan.models.elastic import Consumer, Option
@@ -43,7 +43,7 @@ class Shifted:
     def floor_slack(self) -> list[int]:
         """Bytes left on every rank with everything elastic at its floor."""
         nested = Search(self.instance)
-        world, corner, *_ = least_shortage(nested, nested.worlds())
+        world, corner, *_ = least_shortage(nested, nested.starts())
         slack = [rank.quota_bytes for rank in self.problem.ranks]
         for row in self.instance.every_budget:
             free = row.limit_bytes - nested.used(row, world, corner)

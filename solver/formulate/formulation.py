@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
-from kvplan.kernels.capacity import low_points
-from kvplan.kernels.demand import VECTORISE_FROM, Demand
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.given import VECTORISE_FROM
 from kvplan.kernels.instance import (
     LIVE,
     BatchRequests,
@@ -17,6 +17,7 @@ from kvplan.kernels.instance import (
     Instance,
     VariableRequest,
 )
+from kvplan.kernels.residues import count_least
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.demands import Batch
 from kvplan.models.problem import request_name
@@ -171,7 +172,11 @@ def _check_bounded(formulation: Formulation) -> None:
     sizes = sorted({rule.block_tokens for rule in instance.caches if rule.kind == LIVE})
     for (b, r), index in formulation.fitted_at.items():
         fitted = instance.fitted[index]
-        if len(sizes) > 1 and not fitted.is_count and low_points(instance, index) > MOST_LOW_POINTS:
+        if (
+            len(sizes) > 1
+            and not fitted.is_count
+            and count_least(instance, index) > MOST_LOW_POINTS
+        ):
             expected = "live windows whose tokens_per_block repeat together soon"
             raise InvalidProblem.at("caches", expected, " and ".join(map(str, sizes)))
         open_count = fitted.is_count and fitted.most is None

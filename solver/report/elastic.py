@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.bounds import point_at
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
-from kvplan.kernels.worlds import point_at
 from kvplan.models import Problem
 from kvplan.models.goals import Fill
 from kvplan.models.plan import LedgerLine, RankPlan
@@ -75,9 +75,9 @@ def _open_consumers(problem: Problem, instance: Instance) -> set[str]:
 
 def _floor_point(nested: Search) -> Point:
     """Everything elastic at its floor, in the option that takes least."""
-    world, corner, *_ = least_shortage(nested, nested.worlds())
+    world, corner, *_ = least_shortage(nested, nested.starts())
     experts = nested.instance.experts
-    kept = least_kept(corner.experts, experts) if experts else 0
+    kept = least_kept(world.experts, experts) if experts else 0
     return point_at(world, corner, kept)
 
 

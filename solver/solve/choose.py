@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Disagreement, Plan, SolverError
 from kvplan.models.plan import Solver
@@ -39,12 +38,12 @@ def plan_formulation(
     on : where bisect searches, if not on the host.
     """
     answer = solve_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
-    return resizable(answer, lambda: formulation, solver, deadline, held, on)
+    return resizable(answer, formulation, solver, deadline, held, on)
 
 
 def resizable(
     answer: Plan,
-    formulation: Callable[[], Formulation],
+    formulation: Formulation,
     solver: Solver,
     deadline: float | None,
     held: Held | None = None,
@@ -55,7 +54,7 @@ def resizable(
     def resize(plan: Plan, quota: Quota) -> Plan:
         from kvplan.solver.resize import held_figures, held_problem
 
-        problem = formulation().problem
+        problem = formulation.problem
         figures = held_figures(problem, plan, held)
         again = formulate(held_problem(problem, plan, quota), figures)
         return plan_formulation(again, solver=solver, deadline=deadline, held=figures, on=on)

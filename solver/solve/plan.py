@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, get_args
 
+from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
-from kvplan.solver.known import compiled, shape_of
-from kvplan.solver.shape import quotas_of
+from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.solve.choose import held_against_search, plan_formulation
 
 if TYPE_CHECKING:
@@ -49,12 +49,8 @@ def plan(
     """
     check_arguments(solver, deadline)
     on = device_of(device, kernel, solver)
-    shape = shape_of(as_problem(problem))
-    if shape.problem is not problem:
-        return shape.plan(quotas_of(problem), lambda: problem, solver, deadline, on)
-    return plan_formulation(
-        shape.formulation, shape.nested, solver=solver, deadline=deadline, on=on
-    )
+    formulation = formulate(as_problem(problem))
+    return plan_formulation(formulation, solver=solver, deadline=deadline, on=on)
 
 
 def device_of(device: Any, kernel: Kernel, solver: str) -> Device | None:
@@ -84,9 +80,10 @@ def solve_confirmed(
     """
     check_arguments(solver, deadline)
     on = device_of(device, "arrays", solver)
-    formulation, nested = compiled(as_problem(problem))
-    answer = plan_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
-    return held_against_search(answer, formulation, nested)
+    formulation = formulate(as_problem(problem))
+    search = Search(formulation.instance)
+    answer = plan_formulation(formulation, search, solver=solver, deadline=deadline, on=on)
+    return held_against_search(answer, formulation, search)
 
 
 def check_arguments(solver: str, deadline: float | None) -> None:

@@ -14,9 +14,9 @@ from typing import Any, get_args
 import numpy as np
 
 from kvplan.kernels.arrays import Fits, RefusedError, Scenarios
-from kvplan.kernels.arrays.scalar import from_points, terms_at
+from kvplan.kernels.arrays.scalar import from_points, instance_at
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import shown
@@ -202,7 +202,7 @@ def _one_by_one(instance: Instance, scenarios: Scenarios) -> tuple[Fits, Array]:
     points: list[Point | None] = []
     proven = np.ones(scenarios.number, dtype=np.bool_)
     for index in range(scenarios.number):
-        nested = Search(terms_at(instance, scenarios, index))
+        nested = Search(instance_at(instance, scenarios, index))
         answer = search(nested)
         if answer is not None and not answer.exact:
             proven[index] = False

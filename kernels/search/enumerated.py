@@ -12,11 +12,11 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
-from kvplan.kernels.capacity import bisect_largest
 from kvplan.kernels.instance import Objective, ObjectiveTerm
-from kvplan.kernels.nested import Search
+from kvplan.kernels.largest import bisect_largest
+from kvplan.kernels.search.bounds import Bounds
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import rises, term_value
-from kvplan.kernels.worlds import Bounds
 
 LISTED = ("prefill", "choice")
 """Variables with few values: they are listed, not bisected."""
@@ -36,79 +36,79 @@ class Worths(NamedTuple):
 
 
 def raise_listed(
-    nested: Search, worlds: list[Bounds], goal: Objective
+    search: Search, starts: list[Bounds], goal: Objective
 ) -> tuple[list[Bounds], Fraction | None]:
-    """Try every chunk that matters in every world; the one wide variable is bisected.
+    """Try every chunk that matters within all bounds; the one wide variable is bisected.
 
-    A world is kept for each combination that reaches the best value, the wide variable bounded by
+    Bounds are kept for each combination that reaches the best value, the wide variable bounded by
     the least value that still reaches it.
     """
     wide = next((term for term in goal.members if term.variable.kind not in LISTED), None)
-    worths = _worths_of(nested, goal)
+    worths = _worths_of(search, goal)
     best: Fraction | None = None
     scans = []
-    for world in worlds:
-        base = sum((_choice_worth(world, term) for term in goal.members), Fraction(0))
-        scans.append(_Scan(nested, world, wide, base, worths))
+    for bounds in starts:
+        base = sum((_choice_worth(bounds, term) for term in goal.members), Fraction(0))
+        scans.append(_Scan(search, bounds, wide, base, worths))
         best = scans[-1].run(best)
-    if best is None:  # only under constraints whose mending is a guess
-        return worlds, None
+    if best is None:
+        return [], None
     winners = [winner for scan in scans for winner in scan.winners(best)]
     if wide is not None:
-        return [_hold(nested, world, wide, best - alone) for world, alone in winners], best
-    return [world for world, _ in winners], best
+        return [_hold(search, bounds, wide, best - alone) for bounds, alone in winners], best
+    return [bounds for bounds, _ in winners], best
 
 
-def _worths_of(nested: Search, goal: Objective) -> Worths | None:
+def _worths_of(search: Search, goal: Objective) -> Worths | None:
     """The worths of all chunks; None where the goal leaves the chunk open."""
     instance = [term for term in goal.members if term.variable.kind == "prefill"]
     if not instance:
         return None
-    chunks = nested.instance.chunks
+    chunks = search.instance.chunks
     found = [sum((term_value(term, chunk) for term in instance), Fraction(0)) for chunk in chunks]
     scale = lcm(*{worth.denominator for worth in found})
     return Worths(scale, [worth.numerator * (scale // worth.denominator) for worth in found])
 
 
-def _choice_worth(world: Bounds, term: ObjectiveTerm) -> Fraction:
+def _choice_worth(bounds: Bounds, term: ObjectiveTerm) -> Fraction:
     if term.variable.kind != "choice":
         return Fraction(0)
-    return term_value(term, -world.options[term.variable.position])
+    return term_value(term, -bounds.options[term.variable.position])
 
 
 class _Scan:
-    """The chunks of one world, those that cannot reach the best left out by ranges.
+    """The chunks of one bounds, those that cannot reach the best left out by ranges.
 
     Parameters
     ----------
     wide : the other variable of the goal, if it has one.
-    base : what the world's options are worth.
-    worths : of the chunks; None: the chunk stays open, the world is tried as it is.
+    base : what the bounds's options are worth.
+    worths : of the chunks; None: the chunk stays open, the bounds is tried as it is.
     """
 
     def __init__(
         self,
-        nested: Search,
-        world: Bounds,
+        search: Search,
+        bounds: Bounds,
         wide: ObjectiveTerm | None,
         base: Fraction,
         worths: Worths | None,
     ) -> None:
-        self._nested, self._world, self._wide = nested, world, wide
+        self._search, self._bounds, self._wide = search, bounds, wide
         self._base, self._worths = base, worths
         self._tops: dict[int, int | None] = {}
         self._values: dict[int, Fraction] = {}  # by chunk
 
     def run(self, best: Fraction | None) -> Fraction | None:
         """Value what may reach `best`; the most that is reached now."""
-        first = self._world.chunk
+        first = self._bounds.chunk
         if self._top(first) is None:
             return best
         best = self._record(first, best)
         if self._worths is None:
             return best
         last = bisect_largest(
-            lambda chunk: self._nested.possible(self._at(chunk)), first, self._world.chunk_most
+            lambda chunk: self._search.possible(self._at(chunk)), first, self._bounds.chunk_most
         )
         best = self._record(last, best)
         ranges = [(first, last)]
@@ -131,7 +131,7 @@ class _Scan:
         return best
 
     def winners(self, best: Fraction) -> Iterator[tuple[Bounds, Fraction]]:
-        """The worlds that reach the best, with what is worth without the wide variable."""
+        """The starts that reach the best, with what is worth without the wide variable."""
         for chunk in sorted(self._values):
             if self._values[chunk] == best:
                 yield self._at(chunk), self._alone(self._worth(chunk))
@@ -143,17 +143,17 @@ class _Scan:
     def _top(self, chunk: int) -> int | None:
         """The most of the wide variable (0 without one); None where nothing fits."""
         if chunk not in self._tops:
-            world = self._at(chunk)
+            bounds = self._at(chunk)
             if self._wide is None:
-                self._tops[chunk] = 0 if self._nested.possible(world) else None
+                self._tops[chunk] = 0 if self._search.possible(bounds) else None
             else:
-                self._tops[chunk] = self._nested.largest(world, self._wide.variable)
+                self._tops[chunk] = self._search.largest(bounds, self._wide.variable)
         return self._tops[chunk]
 
     def _at(self, chunk: int) -> Bounds:
         if self._worths is None:
-            return self._world
-        return self._world._replace(chunk=chunk, chunk_most=chunk)
+            return self._bounds
+        return self._bounds._replace(chunk=chunk, chunk_most=chunk)
 
     def _worth(self, chunk: int) -> int:
         return 0 if self._worths is None else self._worths.chunks[chunk]
@@ -171,11 +171,10 @@ class _Scan:
         return alone + term_value(self._wide, top)
 
 
-def _hold(nested: Search, world: Bounds, term: ObjectiveTerm, worth: Fraction) -> Bounds:
+def _hold(search: Search, bounds: Bounds, term: ObjectiveTerm, worth: Fraction) -> Bounds:
     """Bound a variable from below by the least value whose worth reaches `worth`."""
-    top = nested.largest(world, term.variable)
-    if top is None:  # only under constraints whose mending is a guess
-        return world
-    low, _ = nested.range_of(world, term.variable)
+    top = search.largest(bounds, term.variable)
+    assert top is not None
+    low, _ = search.range_of(bounds, term.variable)
     spare = bisect_largest(lambda less: term_value(term, top - less) >= worth, 0, top - low)
-    return nested.at_least(world, term.variable, top - spare)
+    return search.at_least(bounds, term.variable, top - spare)
