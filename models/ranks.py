@@ -12,6 +12,7 @@ from kvplan.models.base import Frozen, Name, TextKeys
 from kvplan.models.device import read_device
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.faults import faults_of
+from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 
@@ -65,8 +66,8 @@ class RankMemory(Frozen):
     prefill_headroom: Headroom = Field(
         0, description="off the physical share: bytes, {fraction} of total, or from_staging"
     )
-    other: Annotated[dict[str, Demand], TextKeys] = Field(
-        default_factory=dict, description="further terms by name; off the utilization share"
+    other: Annotated[FrozenMapping[str, Demand], TextKeys] = Field(
+        default_factory=FrozenDict, description="further terms by name; off the utilization share"
     )
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -197,7 +197,7 @@ def _consumers(problem: Problem) -> Iterator[Fault]:
             yield Fault(f"{path}.phases", "at least one phase", "an empty list")
         elif len(set(consumer.phases or ())) < len(consumer.phases or ()):
             yield Fault(f"{path}.phases", "each phase once", "one twice")
-        if isinstance(consumer.bytes, dict):
+        if not isinstance(consumer.bytes, int):
             yield from _rank_keys(f"{path}.bytes", consumer.bytes, stages, names)
 
 
@@ -211,7 +211,7 @@ def _listed(problem: Problem) -> Iterator[tuple[str, Consumer | Option]]:
 
 
 def _rank_keys(
-    path: str, value: dict[str, int], stages: dict[str, None], names: dict[str, None]
+    path: str, value: Mapping[str, int], stages: dict[str, None], names: dict[str, None]
 ) -> Iterator[Fault]:
     for key in value:
         if key in stages and key in names:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Answer, Point
+from kvplan.models.frozen_dict import FrozenDict
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
 from kvplan.solver.answer.assemble import Credit
 from kvplan.solver.answer.binding import binding_rows
@@ -30,7 +31,7 @@ def late_fields(
     requests = tuple(_requests(formulation, point))
     floors = nested.demand.floors(point.chunk, point.capacities, point.counts)
     return {
-        "floors": {pool.name: floor for pool, floor in zip(instance.pools, floors, strict=True)},
+        "floors": FrozenDict(zip([pool.name for pool in instance.pools], floors, strict=True)),
         "requests": requests,
         "ranks": rank_plans(formulation, point),
         "binding": binding_rows(formulation, nested, point),
