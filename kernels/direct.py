@@ -8,7 +8,6 @@ worked out once, so that other quotas cost a division and the fill.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from operator import gt, le, lt
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from kvplan.kernels.instance import Instance
 from kvplan.kernels.ladder import Ladder
 from kvplan.kernels.line import Line, Residue, line_of
 from kvplan.kernels.values import Answer, Point
+from kvplan.models.lazy import cached_property
 
 _MOST_KNOWN = 64  # fills of pages that are kept
 _NEVER = 1 << 200  # bytes that no row has

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import partial
 from itertools import product
 
 from kvplan.kernels.capacity import bisect_largest, largest_unbounded
@@ -17,6 +17,7 @@ from kvplan.kernels.direct import Direct, is_direct
 from kvplan.kernels.filling import raise_pool
 from kvplan.kernels.instance import Instance, Variable
 from kvplan.kernels.worlds import Bounds, LeastDemand, put
+from kvplan.models.lazy import cached_property
 
 
 class Search(LeastDemands):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kvplan.kernels.instance import Budget, GivenRequests
 from kvplan.kernels.nested import Search
 from kvplan.models import Plan, Problem
 from kvplan.models.demands import Batch
+from kvplan.models.lazy import cached_property
 from kvplan.models.plan import Solver
 from kvplan.models.ranks import Rank
 from kvplan.solver.answer.assemble import Credit, Moved, assemble
