@@ -136,15 +136,10 @@ def _shares_prefix(cache: Cache) -> bool:
 
 
 def _fits_prefix(path: str, request: Request, prefix_tokens: int) -> Iterator[Fault]:
-    """A fitted request keeps H >= P, so P + (C - H) < C or it cannot shrink."""
+    """A fitted request keeps H >= P."""
     if request.history_tokens < prefix_tokens:
         expected = f"history of at least shared_prefix {prefix_tokens}"
         yield Fault(f"{path}.history", expected, str(request.history_tokens))
-    elif request.history_tokens == prefix_tokens:
-        expected = (
-            f"a fitted request that can shrink (history stays at shared_prefix {prefix_tokens})"
-        )
-        yield Fault(f"{path}.capacity", expected, str(request.capacity))
 
 
 def _stage_figures(problem: Problem) -> Iterator[Fault]:
