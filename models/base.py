@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator
 
+from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.units import Granule, parse_bytes
 
@@ -36,6 +37,14 @@ class Frozen(BaseModel):
         if type(self) is not type(other):
             return NotImplemented
         return self.__dict__ == other.__dict__
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, optionally with some fields updated: not validated, mappings frozen."""
+        changes = {
+            name: FrozenDict(value) if type(value) is dict else value
+            for name, value in (update or {}).items()
+        }
+        return super().model_copy(update=changes, deep=deep)
 
 
 def _title(value: Any) -> str:
@@ -82,22 +91,23 @@ TextKeys = BeforeValidator(text_keys)
 """For fields that are mappings by name."""
 
 
-def by_key(parse: Callable[[Any], int]) -> Callable[[Any], int | dict[str, int]]:
+def by_key(parse: Callable[[Any], int]) -> Callable[[Any], int | FrozenDict[str, int]]:
     """Make a reader of one figure, or of figures by stage or by rank name."""
 
-    def read(value: Any) -> int | dict[str, int]:
+    def read(value: Any) -> int | FrozenDict[str, int]:
         if not isinstance(value, dict):
             return parse(value)
         if not value:
             raise Misfit("one figure, or figures by stage or rank", "an empty mapping")
-        return {key: within(key, parse, entry) for key, entry in text_keys(value).items()}
+        figures = {key: within(key, parse, entry) for key, entry in text_keys(value).items()}
+        return FrozenDict(figures)
 
     return read
 
 
 ByStage = Annotated[
-    int | dict[str, int],
-    BeforeValidator(
+    int | FrozenMapping[str, int],
+    PlainValidator(
         by_key(lambda value: parse_bytes(value, round_up=True)),
         json_schema_input_type=int | str | dict[str, int | str],
     ),

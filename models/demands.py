@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kvplan.models.base import Frozen, Name
-from kvplan.models.messages import Misfit, shown
+from kvplan.models.messages import Misfit
 from kvplan.models.units import Positive, Whole
 
 
@@ -34,7 +34,10 @@ class Request(Frozen):
 
     @property
     def least_capacity(self) -> int:
-        """The lower bound of a fitted capacity: max(1, C - H, min_capacity)."""
+        """The lower bound of a fitted capacity: max(1, C - H, min_capacity).
+
+        One that equals the capacity leaves nothing to fit: the request is a fixed one.
+        """
         return max(1, self.flight_tokens, self.min_capacity or 1)
 
     @model_validator(mode="after")
@@ -46,29 +49,16 @@ class Request(Frozen):
         for field, fit in (("min_capacity", "capacity"), ("min_count", "count")):
             if getattr(self, field) is not None and self.fit != fit:
                 raise Misfit(f"fit: {fit} beside {field}", f"fit: {self.fit}", field)
-        if self.fit == "capacity":
-            self._can_shrink()
+        if self.fit == "capacity" and self.capacity == 0:
+            raise Misfit("a capacity of at least 1 beside fit: capacity", "0", "capacity")
+        if self.min_capacity is not None and self.min_capacity > self.capacity:
+            expected = f"min_capacity of at most capacity {self.capacity}"
+            raise Misfit(expected, str(self.min_capacity), "min_capacity")
         if self.fit == "count" and self.count is not None and self.count < (self.min_count or 1):
             raise Misfit(
                 f"count of at least min_count {self.min_count or 1}", str(self.count), "count"
             )
         return self
-
-    def _can_shrink(self) -> None:
-        least = self.least_capacity
-        if self.min_capacity is not None and self.min_capacity > self.capacity:
-            expected = f"min_capacity of at most capacity {self.capacity}"
-            raise Misfit(expected, str(self.min_capacity), "min_capacity")
-        if self.capacity > least:
-            return
-        if least == self.min_capacity:
-            why = f"min_capacity {least}"
-        elif least == self.flight_tokens:
-            why = f"capacity - history = {least} tokens in flight, which never shrink"
-        else:
-            why = "a capacity of at least 1"
-        expected = f"a fitted request that can shrink (lower bound {least}: {why})"
-        raise Misfit(expected, shown(self.capacity), "capacity")
 
 
 class Batch(Frozen):

@@ -8,9 +8,10 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from kvplan.models.base import ByStage, Frozen, Granule, Name, by_key
+from kvplan.models.frozen_dict import FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.units import (
     LIMIT,
@@ -164,8 +165,8 @@ class Experts(Frozen):
         ),
     ] = Field(description="of one slot of one layer; [[slots, bytes], ...] when sizes differ")
     layers: Annotated[
-        int | dict[str, int],
-        BeforeValidator(by_key(parse_integer), json_schema_input_type=int | dict[str, int]),
+        int | FrozenMapping[str, int],
+        PlainValidator(by_key(parse_integer), json_schema_input_type=int | dict[str, int]),
     ] = Field(1, description="layers on a rank; one figure or by stage")
     min_slots: Whole = Field(0, description="slots a layer at least")
     max_slots: Whole | None = Field(None, description="slots a layer at most")

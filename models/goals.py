@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, Any, Self
@@ -17,6 +18,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from kvplan.models.base import Frozen, Name, TextKeys
+from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.units import Exact, Portion, parse_fraction
 
@@ -59,9 +61,11 @@ def curve_value(points: tuple[tuple[Fraction, Fraction], ...], at: int) -> Fract
 class Goal(Frozen):
     """Maximise sum(weight x variable), a variable seen through its curve where it has one."""
 
-    maximize: Annotated[dict[str, Exact], TextKeys] = Field(description="weights by variable")
-    curves: Annotated[dict[str, Curve], TextKeys] = Field(
-        default_factory=dict, description="worth by variable"
+    maximize: Annotated[FrozenMapping[str, Exact], TextKeys] = Field(
+        description="weights by variable"
+    )
+    curves: Annotated[FrozenMapping[str, Curve], TextKeys] = Field(
+        default_factory=FrozenDict, description="worth by variable"
     )
 
     @model_validator(mode="wrap")
@@ -106,7 +110,7 @@ class Goal(Frozen):
             return self.single
         return " + ".join(f"{weight} {variable}" for variable, weight in self.maximize.items())
 
-    def value(self, variables: dict[str, int]) -> Fraction:
+    def value(self, variables: Mapping[str, int]) -> Fraction:
         """Exact value of the goal for given values of its variables."""
         total = Fraction(0)
         for variable, weight in self.maximize.items():
@@ -119,7 +123,9 @@ class Goal(Frozen):
 class Constraint(Frozen):
     """min <= sum(coefficient x variable) <= max."""
 
-    terms: Annotated[dict[str, Exact], TextKeys] = Field(description="coefficients by variable")
+    terms: Annotated[FrozenMapping[str, Exact], TextKeys] = Field(
+        description="coefficients by variable"
+    )
     min: Exact | None = Field(None, description="lower bound")
     max: Exact | None = Field(None, description="upper bound")
 
@@ -139,7 +145,7 @@ class Fill(Frozen):
 
     batch: Name | None = Field(None, description="whole copies of this batch")
     pools: tuple[Name, ...] | None = Field(None, description="these pools, in this order")
-    shares: Annotated[dict[str, Portion], TextKeys] | None = Field(
+    shares: Annotated[FrozenMapping[str, Portion], TextKeys] | None = Field(
         None, description="shares of what the rest leaves"
     )
     none: StrictBool = Field(False, description="written fill: none; the rest stays free")

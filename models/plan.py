@@ -10,6 +10,7 @@ from pydantic import Field, PrivateAttr
 from kvplan.models.base import Frozen
 from kvplan.models.deferred import Deferred
 from kvplan.models.errors import KvplanError
+from kvplan.models.frozen_dict import FrozenMapping
 from kvplan.models.units import Computed
 
 Solver = Literal["auto", "cp-sat", "bisect"]
@@ -57,7 +58,7 @@ class RankPlan(Frozen):
     bound: Literal["declared", "utilization", "physical"] = Field(
         description="what the quota is: declared, or the share of `memory` that was smaller"
     )
-    phases: dict[str, int] = Field(description="bytes in use by phase")
+    phases: FrozenMapping[str, int] = Field(description="bytes in use by phase")
     ledger: tuple[LedgerLine, ...]
 
 
@@ -67,7 +68,9 @@ class Binding(Frozen):
     rank: str
     phase: str
     slack: int = Field(description="bytes free there")
-    next: dict[str, int] = Field(description="bytes that one step more of a variable would need")
+    next: FrozenMapping[str, int] = Field(
+        description="bytes that one step more of a variable would need"
+    )
 
 
 class GoalValue(Frozen):
@@ -97,12 +100,14 @@ class Plan(Deferred):
     """Sizes for every rank; byte-exact, checked before it is returned."""
 
     status: Literal["optimal", "feasible"]
-    blocks: dict[str, int] = Field(description="allocated blocks by pool, reserved ones included")
-    floors: dict[str, int] = Field(description="smallest legal usable blocks by pool")
+    blocks: FrozenMapping[str, int] = Field(
+        description="allocated blocks by pool, reserved ones included"
+    )
+    floors: FrozenMapping[str, int] = Field(description="smallest legal usable blocks by pool")
     prefill_chunk: int | None = Field(description="tokens")
     expert_slots: int | None = Field(description="a layer")
     expert_slots_in_prefill: int | None = Field(description="a layer; the others are lent")
-    choices: dict[str, str] = Field(description="chosen option by choice")
+    choices: FrozenMapping[str, str] = Field(description="chosen option by choice")
     copies: int | None = Field(description="whole copies of the fill batch")
     requests: tuple[RequestPlan, ...]
     ranks: tuple[RankPlan, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
@@ -12,6 +12,7 @@ from kvplan.models.base import Frozen, Name, TextKeys
 from kvplan.models.device import read_device
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.faults import faults_of
+from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 
@@ -51,6 +52,23 @@ Headroom = Annotated[
 ]
 
 
+def _overridden(terms: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes of the device that a caller knows better, by field of `DeviceReading`.
+
+    Raises
+    ------
+    InvalidProblem : one that is no byte figure.
+    """
+    found = {}
+    for name in ("total", "free"):
+        if terms.get(name) is not None:
+            try:
+                found[f"{name}_bytes"] = parse_bytes(terms[name], round_up=False)
+            except Misfit as error:
+                raise InvalidProblem.at(name, error.expected, error.got) from None
+    return found
+
+
 class RankMemory(Frozen):
     """What one rank measured after load; the quota follows from it (ROCm/ATOM PR #1495, #3171)."""
 
@@ -65,8 +83,8 @@ class RankMemory(Frozen):
     prefill_headroom: Headroom = Field(
         0, description="off the physical share: bytes, {fraction} of total, or from_staging"
     )
-    other: Annotated[dict[str, Demand], TextKeys] = Field(
-        default_factory=dict, description="further terms by name; off the utilization share"
+    other: Annotated[FrozenMapping[str, Demand], TextKeys] = Field(
+        default_factory=FrozenDict, description="further terms by name; off the utilization share"
     )
 
     @model_validator(mode="after")
@@ -94,20 +112,22 @@ class RankMemory(Frozen):
         Parameters
         ----------
         device : as torch takes it; default: the current one.
-        terms : the other fields (utilization, safety, graphs, ...), or a reading to override.
+        terms : the other fields (utilization, safety, graphs, ...), or a reading to override: it
+            takes the place of what the device says before anything is derived from it.
 
         Raises
         ------
         InvalidProblem : no device, or readings that contradict each other; nothing is clamped.
         ImportError : torch is not installed.
         """
-        reading = read_device(device)
+        reading = read_device(device)._replace(**_overridden(terms))
         readings = {
             "total": reading.total_bytes,
             "free": reading.free_bytes,
             "peak_torch": reading.peak_bytes,
-            "non_torch": reading.outside_bytes,
         }
+        if "non_torch" not in terms:
+            readings["non_torch"] = reading.outside_bytes
         try:
             return cls.model_validate({**readings, **terms})
         except ValidationError as error:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, copies_held
 from kvplan.models import Plan
+from kvplan.models.frozen_dict import FrozenDict
 from kvplan.models.plan import Solver
 from kvplan.solver.check import check_point
 from kvplan.solver.formulate.formulation import Formulation
@@ -56,18 +57,20 @@ def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[s
     if instance.fill_batch is not None:
         copies = copies_held(instance, nested.demand, point, instance.fill_batch)
     return {
-        "blocks": {
-            pool.name: usable + pool.reserved
-            for pool, usable in zip(instance.pools, point.usable, strict=True)
-        },
+        "blocks": FrozenDict(
+            {
+                pool.name: usable + pool.reserved
+                for pool, usable in zip(instance.pools, point.usable, strict=True)
+            }
+        ),
         "prefill_chunk": instance.chunks[point.chunk] if problem.prefill is not None else None,
         "expert_slots": point.experts if has_experts else None,
         "expert_slots_in_prefill": point.kept if has_experts else None,
-        "choices": {
-            choice.name: choice.options[option].name
-            for choice, option in zip(problem.choices, point.options, strict=True)
-        }
-        if point.options
-        else {},
+        "choices": FrozenDict(
+            {
+                choice.name: choice.options[option].name
+                for choice, option in zip(problem.choices, point.options or (), strict=True)
+            }
+        ),
         "copies": copies,
     }

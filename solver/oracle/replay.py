@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from kvplan.models.demands import Batch, Request
+from kvplan.models.lazy import cached_property
 from kvplan.models.plan import Plan, RequestPlan
 from kvplan.models.pools import Pool
 from kvplan.models.problem import Problem, request_name

@@ -1,11 +1,8 @@
-"""What to set in an engine so that the same bytes hold more requests, and what that is worth.
-
-The models package solves nothing: whoever asks hands in `Solve`, which turns a problem into a plan.
-"""
+"""What to set in an engine so that the same bytes hold more requests, and what that is worth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,8 +12,8 @@ from kvplan.models.goals import Fill, Goal
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 from kvplan.models.units import human_bytes
+from kvplan.solver.solve.plan import plan
 
-Solve = Callable[[Problem], Plan]
 MEAN = "mean"
 MOST_DIGITS = 15
 
@@ -60,33 +57,33 @@ def serving(problem: Problem, mean_tokens: int) -> Problem:
     )
 
 
-def held(problem: Problem, plan: Plan, mean_tokens: int, solve: Solve) -> int:
+def held(problem: Problem, answer: Plan, mean_tokens: int) -> int:
     """Requests of one length that a plan's blocks hold at once; 0 where not one fits."""
     pools = tuple(
         pool.model_copy(
             update={
-                "min_blocks": plan.blocks[pool.name] - pool.reserved_blocks,
-                "max_blocks": plan.blocks[pool.name] - pool.reserved_blocks,
+                "min_blocks": answer.blocks[pool.name] - pool.reserved_blocks,
+                "max_blocks": answer.blocks[pool.name] - pool.reserved_blocks,
                 "multiple_of": 1,
             }
         )
         for pool in problem.pools
     )
-    return most(serving(_checked(problem, pools=pools, constraints=()), mean_tokens), solve)
+    return most(serving(_checked(problem, pools=pools, constraints=()), mean_tokens))
 
 
-def most(problem: Problem, solve: Solve) -> int:
+def most(problem: Problem) -> int:
     """Requests that `serving` found room for; 0 where not one fits."""
     try:
-        return solve(problem).requests[0].count
+        return plan(problem).requests[0].count
     except Infeasible:
         return 0
 
 
-def idle_text(problem: Problem, plan: Plan, pool: str, used: int) -> str:
+def idle_text(problem: Problem, answer: Plan, pool: str, used: int) -> str:
     """Blocks of a pool that `used` blocks leave idle, and their bytes on the first rank's stage."""
     entry = next(one for one in problem.pools if one.name == pool)
-    idle = plan.blocks[pool] - entry.reserved_blocks - used
+    idle = answer.blocks[pool] - entry.reserved_blocks - used
     stage = str(problem.ranks[0].stage)
     each = sum(
         buffer.bytes if isinstance(buffer.bytes, int) else buffer.bytes[stage]

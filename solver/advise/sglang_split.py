@@ -12,16 +12,6 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from kvplan.models.engines.advice import (
-    MOST_DIGITS,
-    Advice,
-    Solve,
-    decimals,
-    held,
-    idle_text,
-    most,
-    serving,
-)
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.budget import rest_bytes
@@ -35,6 +25,16 @@ from kvplan.models.engines.sglang.states import recurrent_layers, slot_bytes, sl
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
+from kvplan.solver.advise.advice import (
+    MOST_DIGITS,
+    Advice,
+    decimals,
+    held,
+    idle_text,
+    most,
+    serving,
+)
+from kvplan.solver.solve.plan import plan
 
 LEFT_OUT = (
     "prefix reuse: a larger window or state pool keeps more cached prefixes",
@@ -44,9 +44,7 @@ LEFT_OUT = (
 SHOWN = ("max_total_num_tokens", "swa_layer_tokens", "max_mamba_cache_size", "max_running_requests")
 
 
-def optimize(
-    architecture: Architecture, settings: Settings, mean_tokens: int, solve: Solve
-) -> Advice:
+def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -> Advice:
     """Find the flags with which the same bytes hold the most requests of a mean length.
 
     Raises
@@ -60,13 +58,13 @@ def optimize(
     if not apart and not recurrent_layers(architecture):
         expected = "a model with window or state pools (one pool of tokens leaves no split)"
         raise InvalidProblem.at("--optimize", expected, architecture.name)
-    before, table = _tried(architecture, settings, mean_tokens, solve)
-    bound = most(serving(open_split(architecture, settings), mean_tokens), solve)
+    before, table = _tried(architecture, settings, mean_tokens)
+    bound = most(serving(open_split(architecture, settings), mean_tokens))
     best: tuple[int, dict[str, str], dict[str, str]] = (before, {}, table)
     for requests in range(bound, max(before, bound - 3), -1):
         for flags in _candidates(architecture, settings, mean_tokens, requests):
             changed = Settings(FLAGS, {k: settings[k] for k in settings.given} | flags)
-            count, after = _tried(architecture, changed, mean_tokens, solve)
+            count, after = _tried(architecture, changed, mean_tokens)
             if count > best[0]:
                 best = count, {_spelled(key): _text(value) for key, value in flags.items()}, after
             if count >= requests:
@@ -77,30 +75,30 @@ def optimize(
 
 
 def _tried(
-    architecture: Architecture, settings: Settings, mean_tokens: int, solve: Solve
+    architecture: Architecture, settings: Settings, mean_tokens: int
 ) -> tuple[int, dict[str, str]]:
     """Requests that the engine's own split holds with these flags, and the rows of the table."""
     problem = build(architecture, settings)
     try:
-        plan = solve(problem)
+        answer = plan(problem)
     except Infeasible:
         return 0, {"pools": "refused by the engine"}
-    printed = figures(architecture, settings, problem, plan)
-    count = held(problem, plan, mean_tokens, solve)
+    printed = figures(architecture, settings, problem, answer)
+    count = held(problem, answer, mean_tokens)
     if not settings["disable_radix_cache"] or settings["max_running_requests"] is not None:
         count = min(count, int(printed["max_running_requests"]))
     rows = {label: printed[label] for label in SHOWN if label in printed}
     rows[f"requests of {mean_tokens} tokens"] = str(count)
     rows["chunked_prefill_size"] = str(settings["chunked_prefill_size"])
-    return count, rows | _idle(problem, plan, mean_tokens, count)
+    return count, rows | _idle(problem, answer, mean_tokens, count)
 
 
-def _idle(problem: Problem, plan: Plan, mean_tokens: int, count: int) -> dict[str, str]:
+def _idle(problem: Problem, answer: Plan, mean_tokens: int, count: int) -> dict[str, str]:
     """What so many requests leave idle in each pool."""
     rows = {}
     for pool in map(problem.pool_of, problem.caches):
         used = count * blocks_of_request(problem, pool, mean_tokens)
-        rows[f"idle in {pool}"] = idle_text(problem, plan, pool, used)
+        rows[f"idle in {pool}"] = idle_text(problem, answer, pool, used)
     return rows
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from kvplan.models.engines.advice import Advice, Solve
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.adapter import Server, server_of
@@ -22,6 +21,8 @@ from kvplan.models.engines.vllm.flags import FLAGS
 from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, group_blocks
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.units import human_bytes
+from kvplan.solver.advise.advice import Advice
+from kvplan.solver.solve.plan import plan
 
 LEAST_BATCH_TOKENS = 512
 BLOCKS = tuple(16 << power for power in range(8))
@@ -31,6 +32,7 @@ LEFT_OUT = (
     "prefill in flight beyond the step that windows hold",
     "whether the attention kernel takes the block size",
 )
+
 _SPELLED = {"kv_cache_layout": "VLLM_KV_CACHE_LAYOUT="}
 
 
@@ -50,19 +52,17 @@ class Trial:
         return (self.requests, -len(self.changes), self.server.serving.batch_tokens)
 
 
-def optimize(
-    architecture: Architecture, settings: Settings, mean_tokens: int, solve: Solve
-) -> Advice:
+def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -> Advice:
     """Find the settings with which the same bytes hold the most requests of a length.
 
     Raises
     ------
     InvalidProblem : no combination serves one request of the longest length.
     """
-    start = _tried(architecture, settings, {}, mean_tokens, solve)
+    start = _tried(architecture, settings, {}, mean_tokens)
     trials = [start] if start else []
     for changes in _combinations(architecture, settings):
-        trial = _tried(architecture, settings, changes, mean_tokens, solve)
+        trial = _tried(architecture, settings, changes, mean_tokens)
         if trial is not None:
             trials.append(trial)
     if not trials:
@@ -113,19 +113,18 @@ def _tried(
     settings: Settings,
     changes: Mapping[str, Any],
     mean_tokens: int,
-    solve: Solve,
 ) -> Trial | None:
     """Lay changes over the settings and solve; None where the engine would not start."""
     changed = Settings(FLAGS, {key: settings[key] for key in settings.given} | dict(changes))
     try:
         server = server_of(architecture, changed)
-        plan = solve(server.problem())
+        answer = plan(server.problem())
     except (InvalidProblem, Infeasible):
         return None
     null = 1 if server.serving.version.charges_null_block else 0
     one = blocks_of_request(server.layout, server.serving, mean_tokens)
-    blocks = plan.blocks[POOL]
-    return Trial(changes, server, blocks, plan.requests[0].capacity, (blocks - null) // one)
+    blocks = answer.blocks[POOL]
+    return Trial(changes, server, blocks, answer.requests[0].capacity, (blocks - null) // one)
 
 
 def _rows(trial: Trial, mean_tokens: int) -> dict[str, str]:
