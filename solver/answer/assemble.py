@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, copies_held
-from kvplan.models import Plan
+from kvplan.models import CheckFailed, Plan
 from kvplan.models.frozen_dict import FrozenDict
 from kvplan.models.plan import Solver
-from kvplan.solver.check import check_point
+from kvplan.solver.check import Decisions
 from kvplan.solver.formulate.formulation import Formulation
 
 
@@ -32,9 +32,8 @@ def assemble(
 
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
-    instance, point = formulation.instance, answer.point
-    check_point(instance, nested.demand, point)
-    decisions = _decisions(formulation, nested, point)
+    decisions = _decisions(formulation, nested, answer.point)
+    _check(formulation, answer.point, decisions)
     values = {
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
@@ -47,6 +46,31 @@ def assemble(
         return late_fields(formulation, nested, answer, credit, decisions)
 
     return Plan.defer(values, later)
+
+
+def _check(formulation: Formulation, point: Point, decisions: dict[str, Any]) -> None:
+    """Raise CheckFailed where a plan breaks a rule of its problem.
+
+    A formulation for other quotas has the check of the one that it was made from.
+    """
+    check, problem = formulation.check(), formulation.problem
+    quotas = None
+    if check.problem is not problem:
+        quotas = tuple([rank.quota_bytes for rank in problem.ranks])
+    broken = check.broken(
+        Decisions(
+            blocks=tuple(decisions["blocks"].values()),
+            fitted=tuple(zip(point.capacities, point.counts, strict=True)),
+            chunk=decisions["prefill_chunk"],
+            options=point.options,
+            slots=decisions["expert_slots"],
+            kept=decisions["expert_slots_in_prefill"],
+            copies=decisions["copies"],
+        ),
+        quotas,
+    )
+    if broken:
+        raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
 
 
 def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[str, Any]:
@@ -69,7 +93,7 @@ def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[s
         "choices": FrozenDict(
             {
                 choice.name: choice.options[option].name
-                for choice, option in zip(problem.choices, point.options or (), strict=True)
+                for choice, option in zip(problem.choices, point.options, strict=True)
             }
         ),
         "copies": copies,

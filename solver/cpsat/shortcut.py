@@ -11,11 +11,11 @@ from fractions import Fraction
 
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.instance import Variable
-from kvplan.kernels.search.bounds import LeastDemand
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.search.shares import most_kept
 from kvplan.kernels.values import Point, goal_value
-from kvplan.solver.check import broken_rules
+from kvplan.kernels.search.bounds import LeastDemand
+from kvplan.solver.cpsat.incumbent import obeys
 from kvplan.solver.cpsat.program import Program
 from kvplan.solver.cpsat.worlds import world_at
 
@@ -24,7 +24,7 @@ def raise_blocks(nested: Search, program: Program, decided: list[Fraction], pool
     """Settle a pool at the most that fits, if that point obeys; the model is told."""
     point = program.point()
     world = world_at(nested, point, len(decided))
-    corner = next(nested.demands(world))
+    corner = next(nested.corners(world))
     top = nested.blocks_in_rest(world, corner, pool)
     candidate = _at(nested, point, corner._replace(usable=_put(corner.usable, pool, top)))
     return _accept(nested, program, decided, candidate, Variable("blocks", pool))
@@ -42,7 +42,7 @@ def raise_tail(nested: Search, program: Program, decided: list[Fraction]) -> lis
         return []
     point = program.point()
     world = world_at(nested, point, len(decided))
-    corner = nested.blocks_in_order(world, next(nested.demands(world)), pools)
+    corner = nested.blocks_in_order(world, next(nested.corners(world)), pools)
     candidate = _at(nested, point, corner)
     if not _obeys(nested, program, decided, candidate):
         return []
@@ -56,7 +56,7 @@ def raise_tail(nested: Search, program: Program, decided: list[Fraction]) -> lis
 def lower_blocks(nested: Search, program: Program, decided: list[Fraction], pool: int) -> bool:
     """Settle a pool at its floor, the others as in the last solution, if that point obeys."""
     point = program.point()
-    corner = next(nested.demands(world_at(nested, point, len(decided))))
+    corner = next(nested.corners(world_at(nested, point, len(decided))))
     usable = _put(point.usable, pool, corner.usable[pool])
     candidate = point._replace(usable=usable)
     return _accept(nested, program, decided, candidate, Variable("blocks", pool))
@@ -66,7 +66,7 @@ def keep_experts(nested: Search, program: Program, decided: list[Fraction]) -> b
     """Settle the slots that stay during prefill at the most beside every pool's least."""
     point = program.point()
     world = world_at(nested, point, len(decided))
-    corner = next(nested.demands(world))
+    corner = next(nested.corners(world))
     candidate = _at(nested, point, corner)._replace(kept=most_kept(nested, world, corner))
     return _accept(nested, program, decided, candidate, None)
 
@@ -107,7 +107,7 @@ def _obeys(nested: Search, program: Program, decided: list[Fraction], point: Poi
     forms = (*program.variables.usable, program.variables.kept)
     values = (*point.usable, point.kept)
     within = all(model.low(f) <= v <= model.high(f) for f, v in zip(forms, values, strict=True))
-    if not within or any(broken_rules(instance, demand, point)):
+    if not within or not obeys(instance, demand, point):
         return False
     reached = (goal_value(instance, demand, point, goal) for goal in instance.goals)
     return all(now == value for now, value in zip(reached, decided, strict=False))
