@@ -11,14 +11,14 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
 from kvplan.solver.answer.shortages import Shortage, least_shortage
-from kvplan.solver.explain.demands import Item, without
+from kvplan.solver.explain.conflict.demands import Item, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
 
 OUTSIDE = "no part of the conflict"
 
 
-class Case:
+class WhatIf:
     """A problem with its conflict; changes are applied as --set applies them."""
 
     def __init__(self, problem: Problem, held: Held | None, conflict: Sequence[Item]) -> None:

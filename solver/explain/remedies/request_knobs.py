@@ -8,30 +8,30 @@ from heapq import nlargest
 from kvplan.kernels.instance import Variable
 from kvplan.kernels.nested import Search
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver.explain.case import Case
-from kvplan.solver.explain.claims import request_title
-from kvplan.solver.explain.demands import MOST_REQUESTS, Item
+from kvplan.solver.explain.conflict.demands import MOST_REQUESTS, Item
+from kvplan.solver.explain.conflict.wording import request_title
 from kvplan.solver.explain.feasible import bare
-from kvplan.solver.explain.knobs import Knob
 from kvplan.solver.explain.nearest import nearest_listed
 from kvplan.solver.explain.paths import request_path
+from kvplan.solver.explain.remedies.knob import Knob
+from kvplan.solver.explain.remedies.what_if import WhatIf
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.solve.plan import plan
 
 _MOST_TRIED = 16  # requests of a batch that is one demand
 
 
-def request_knobs(case: Case) -> Iterator[Knob]:
+def request_knobs(what_if: WhatIf) -> Iterator[Knob]:
     """Count and capacity of every request; of a large batch those of its largest requests."""
-    for b, batch in enumerate(case.problem.batches):
+    for b, batch in enumerate(what_if.problem.batches):
         requests = batch.requests
         whole = len(requests) > MOST_REQUESTS
         most = _MOST_TRIED if whole else len(requests)
         largest = nlargest(most, ((request.capacity, -r) for r, request in enumerate(requests)))
         for r in sorted(-place for _, place in largest):
             eases = frozenset({Item("request", (b, r))})
-            yield from _count(case.problem, b, r, eases)
-            yield from _capacity(case, b, r, eases)
+            yield from _count(what_if.problem, b, r, eases)
+            yield from _capacity(what_if, b, r, eases)
 
 
 def _count(problem: Problem, b: int, r: int, eases: frozenset[Item]) -> Iterator[Knob]:
@@ -54,12 +54,14 @@ def _count(problem: Problem, b: int, r: int, eases: frozenset[Item]) -> Iterator
     )
 
 
-def _of_copied_batch(case: Case, knob: Knob) -> int | None:
+def _of_copied_batch(what_if: WhatIf, knob: Knob) -> int | None:
     """Where copies of the batch are counted none of a request may be no legal problem."""
-    far = nearest_listed(lambda less: case.fits_with(knob.written(knob.now - less)), knob.now - 1)
+    far = nearest_listed(
+        lambda less: what_if.fits_with(knob.written(knob.now - less)), knob.now - 1
+    )
     if far is not None:
         return knob.now - far
-    return 0 if knob.last == 0 and case.fits_with(knob.written(0)) else None
+    return 0 if knob.last == 0 and what_if.fits_with(knob.written(0)) else None
 
 
 def _counted_copies(problem: Problem) -> set[str]:
@@ -77,8 +79,8 @@ def _counted(title: str, to: int, now: int, *, floored: bool) -> str:
     return f"{title}: a count of {to:_}{' at least' if floored else ''} instead of {now:_}"
 
 
-def _capacity(case: Case, b: int, r: int, eases: frozenset[Item]) -> Iterator[Knob]:
-    problem = case.problem
+def _capacity(what_if: WhatIf, b: int, r: int, eases: frozenset[Item]) -> Iterator[Knob]:
+    problem = what_if.problem
     request, path = problem.batches[b].requests[r], request_path(problem, b, r)
     title = request_title(problem, b, r)
 
@@ -105,17 +107,17 @@ def _capacity(case: Case, b: int, r: int, eases: frozenset[Item]) -> Iterator[Kn
             1,
             eases,
             text,
-            find=lambda case, knob: _largest_capacity(case, knob, b, r),
+            find=lambda what_if, knob: _largest_capacity(what_if, knob, b, r),
         )
         return
     least = max(request.history, 1)
     if least < request.capacity:
         yield Knob(f"{path}.capacity", request.capacity, least, eases, text, steady=False)
     if request.fit == "none":
-        yield _shrinking(case, b, r, eases)
+        yield _shrinking(what_if, b, r, eases)
 
 
-def _largest_capacity(case: Case, knob: Knob, b: int, r: int) -> int | None:
+def _largest_capacity(what_if: WhatIf, knob: Knob, b: int, r: int) -> int | None:
     """The largest capacity below the wanted one, token by token: needs may fall as it rises.
 
     The nested search finds it for a request that shrinks; where linear constraints or a prefix
@@ -123,12 +125,12 @@ def _largest_capacity(case: Case, knob: Knob, b: int, r: int) -> int | None:
     """
 
     def works(capacity: int) -> bool:
-        return case.fits_with(knob.written(capacity))
+        return what_if.fits_with(knob.written(capacity))
 
     found = None
-    plain = not case.problem.constraints and not case.problem.batches[b].shared_prefix
+    plain = not what_if.problem.constraints and not what_if.problem.batches[b].shared_prefix
     if plain:
-        found = _searched(case, b, r)
+        found = _searched(what_if, b, r)
         if found is not None and works(found) and not works(found + 1):
             return found
         if found is None:
@@ -137,16 +139,16 @@ def _largest_capacity(case: Case, knob: Knob, b: int, r: int) -> int | None:
     return None if far is None else knob.now - far
 
 
-def _searched(case: Case, b: int, r: int) -> int | None:
+def _searched(what_if: WhatIf, b: int, r: int) -> int | None:
     """The largest capacity that the nested search allows one request, all else at its floor."""
-    path = request_path(case.problem, b, r)
+    path = request_path(what_if.problem, b, r)
     overrides = [f"{path}.fit=capacity"]
-    if case.problem.batches[b].requests[r].fit == "count":
-        overrides.append(f"{path}.count={case.problem.batches[b].requests[r].min_count or 1}")
+    if what_if.problem.batches[b].requests[r].fit == "count":
+        overrides.append(f"{path}.count={what_if.problem.batches[b].requests[r].min_count or 1}")
         overrides.append(f"{path}.min_count=null")
     try:
         formulation = formulate(
-            bare(case.changed(*overrides, "goals=[]", "constraints=[]")), case.held
+            bare(what_if.changed(*overrides, "goals=[]", "constraints=[]")), what_if.held
         )
     except InvalidProblem:
         return None
@@ -156,22 +158,22 @@ def _searched(case: Case, b: int, r: int) -> int | None:
     return max((value for value in reached if value is not None), default=None)
 
 
-def _shrinking(case: Case, b: int, r: int, eases: frozenset[Item]) -> Knob:
+def _shrinking(what_if: WhatIf, b: int, r: int, eases: frozenset[Item]) -> Knob:
     """Capacity and history lowered together, as far as the goals ask: the request may shrink."""
-    request = case.problem.batches[b].requests[r]
-    place = sum(len(batch.requests) for batch in case.problem.batches[:b]) + r
+    request = what_if.problem.batches[b].requests[r]
+    place = sum(len(batch.requests) for batch in what_if.problem.batches[:b]) + r
 
-    def find(case: Case, knob: Knob) -> int | None:
-        if not case.fits_with(knob.written(0)):
+    def find(what_if: WhatIf, knob: Knob) -> int | None:
+        if not what_if.fits_with(knob.written(0)):
             return None
-        return plan(case.changed(knob.written(0))).requests[place].capacity
+        return plan(what_if.changed(knob.written(0))).requests[place].capacity
 
     return Knob(
-        f"{request_path(case.problem, b, r)}.fit",
+        f"{request_path(what_if.problem, b, r)}.fit",
         request.capacity,
         0,
         eases,
-        lambda to: f"{request_title(case.problem, b, r)}: let it shrink, {to:_} tokens then fit",
+        lambda to: f"{request_title(what_if.problem, b, r)}: let it shrink, {to:_} tokens then fit",
         write=lambda _: "capacity",
         was="none",
         find=find,

@@ -10,25 +10,25 @@ from kvplan.models import Problem
 from kvplan.models.elastic import MOST_CHUNKS, Consumer
 from kvplan.models.goals import Constraint
 from kvplan.models.units import exact_bytes
-from kvplan.solver.explain.case import Case
-from kvplan.solver.explain.demands import Item
-from kvplan.solver.explain.knobs import Knob, hundredths
+from kvplan.solver.explain.conflict.demands import Item
 from kvplan.solver.explain.paths import item_path, pool_path
+from kvplan.solver.explain.remedies.knob import Knob, hundredths
+from kvplan.solver.explain.remedies.what_if import WhatIf
 
 _MOST = 2**40  # blocks of a pool, or steps of a constraint's bound
 
 
-def part_knobs(case: Case) -> Iterator[Knob]:
+def component_knobs(what_if: WhatIf) -> Iterator[Knob]:
     """Every knob that is no rank's and no request's."""
-    problem = case.problem
+    problem = what_if.problem
     yield from _chunk(problem)
     yield from _experts(problem)
     if problem.resume_utilization < 1:
         yield _utilization(problem)
     for index in range(len(problem.pools)):
-        yield from _pool(case, index)
+        yield from _pool(what_if, index)
     for index in range(len(problem.consumers)):
-        yield from _consumer(case, index)
+        yield from _consumer(what_if, index)
     for index, constraint in enumerate(problem.constraints):
         yield from _constraint(index, constraint)
 
@@ -91,8 +91,8 @@ def _decimal(value: Fraction) -> str:
     return hundredths(int(scaled)) if scaled.denominator == 1 else str(value)
 
 
-def _pool(case: Case, index: int) -> Iterator[Knob]:
-    pool, path = case.problem.pools[index], pool_path(case.problem, index)
+def _pool(what_if: WhatIf, index: int) -> Iterator[Knob]:
+    pool, path = what_if.problem.pools[index], pool_path(what_if.problem, index)
     least, most = pool.min_blocks, pool.max_blocks
     if least:
         yield Knob(
@@ -109,29 +109,31 @@ def _pool(case: Case, index: int) -> Iterator[Knob]:
             _MOST,
             frozenset({Item("pool limit", (index,))}),
             lambda to: f"pool {pool.name}: {to:_} blocks at most instead of {most:_}",
-            hint=case.shortage.corner.usable[index],
+            hint=what_if.shortage.corner.usable[index],
         )
 
 
-def _consumer(case: Case, index: int) -> Iterator[Knob]:
-    consumer = case.problem.consumers[index]
-    path = f"{item_path('consumers', case.problem.consumers, index)}.bytes"
+def _consumer(what_if: WhatIf, index: int) -> Iterator[Knob]:
+    consumer = what_if.problem.consumers[index]
+    path = f"{item_path('consumers', what_if.problem.consumers, index)}.bytes"
     figures: list[tuple[str, str, int]] = []
     if isinstance(consumer.bytes, int):
         figures.append((path, "", consumer.bytes))
     else:
         figures += [(f"{path}.{key}", f" on {key}", n) for key, n in consumer.bytes.items()]
     for change, where, now in figures:
-        yield _smaller(case, consumer, change, where, now, Item("consumer", (index,)))
+        yield _smaller(what_if, consumer, change, where, now, Item("consumer", (index,)))
 
 
-def _smaller(case: Case, consumer: Consumer, change: str, where: str, now: int, item: Item) -> Knob:
+def _smaller(
+    what_if: WhatIf, consumer: Consumer, change: str, where: str, now: int, item: Item
+) -> Knob:
     def text(to: int) -> str:
         less = f"{exact_bytes(now - to)} less{where}"
         return f"consumer {consumer.name}: {less}, {exact_bytes(to)}" if to else left_out
 
     left_out = f"consumer {consumer.name}: none{where}, instead of {exact_bytes(now)}"
-    return Knob(change, now, 0, frozenset({item}), text, hint=now - case.short_bytes())
+    return Knob(change, now, 0, frozenset({item}), text, hint=now - what_if.short_bytes())
 
 
 def _constraint(index: int, constraint: Constraint) -> Iterator[Knob]:
