@@ -7,10 +7,17 @@ from fractions import Fraction
 from math import lcm
 
 from kvplan.models import Problem
-from kvplan.models.elastic import MOST_CHUNKS, Consumer
+from kvplan.models.elastic import Consumer
 from kvplan.models.goals import Constraint
 from kvplan.models.units import exact_bytes
+from kvplan.solver.explain.chunk_floor import (
+    chunk_floor,
+    is_constrained,
+    lowest_listed,
+    with_floors_from,
+)
 from kvplan.solver.explain.conflict.demands import Item
+from kvplan.solver.explain.nearest import first_working, nearest
 from kvplan.solver.explain.paths import item_path, pool_path
 from kvplan.solver.explain.remedies.knob import Knob, hundredths
 from kvplan.solver.explain.remedies.what_if import WhatIf
@@ -33,30 +40,40 @@ def component_knobs(what_if: WhatIf) -> Iterator[Knob]:
         yield from _constraint(index, constraint)
 
 
-def chunk_floor(problem: Problem) -> tuple[str, int, int]:
-    """The field that sets the smallest chunk, that chunk, and the smallest that may be asked."""
-    prefill = problem.prefill
-    assert prefill is not None
-    now, step = prefill.candidates[0], prefill.step or 1
-    if prefill.chunks is not None:
-        return "prefill.chunks[0]", now, 1
-    if prefill.min is None and prefill.step is None and prefill.requested > MOST_CHUNKS:
-        return "prefill.requested", now, 1  # a floor of its own would list too many chunks
-    return "prefill.min", now, max(1, prefill.requested - MOST_CHUNKS * step + 1)
-
-
 def _chunk(problem: Problem) -> Iterator[Knob]:
     if problem.prefill is None:
         return
-    change, now, last = chunk_floor(problem)
+    change, now, least = chunk_floor(problem.prefill)
     yield Knob(
         change,
         now,
-        last,
+        least,
         frozenset({Item("chunk floor")}),
         lambda to: f"prefill: a chunk of {to:_} tokens at least instead of {now:_}",
-        steady=not any("prefill" in c.terms for c in problem.constraints),
+        find=_nearest_floor if is_constrained(problem) else None,
     )
+
+
+def _nearest_floor(what_if: WhatIf, knob: Knob) -> int | None:
+    """The highest lower floor under a constraint on the chunk: no single floor need be the best.
+
+    All floors down to one, taken together, offer more chunks the lower that one is.
+    """
+    prefill = what_if.problem.prefill
+    assert prefill is not None
+
+    def alone(less: int) -> bool:
+        return what_if.fits_with(knob.written(knob.now - less))
+
+    def together(less: int) -> bool:
+        wider = with_floors_from(prefill, knob.now - less)
+        return what_if.fits_as(what_if.problem.model_copy(update={"prefill": wider}))
+
+    most = knob.now - knob.last
+    less = nearest(together, min(most, knob.now - lowest_listed(prefill)))
+    if less is None or not alone(less):
+        less = nearest(alone, most)  # farther than chunks can be listed
+    return None if less is None else knob.now - less
 
 
 def _experts(problem: Problem) -> Iterator[Knob]:
@@ -83,7 +100,16 @@ def _utilization(problem: Problem) -> Knob:
         lambda to: f"resume utilization: {hundredths(to)} instead of {_decimal(now)}",
         write=hundredths,
         was=str(now),
+        find=_each_step,
     )
+
+
+def _each_step(what_if: WhatIf, knob: Knob) -> int | None:
+    """There are a hundred steps at most; bounded copies may fit at one and not at the next."""
+    far = first_working(
+        lambda more: what_if.fits_with(knob.written(knob.now + more)), knob.last - knob.now
+    )
+    return None if far is None else knob.now + far
 
 
 def _decimal(value: Fraction) -> str:

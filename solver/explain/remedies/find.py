@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import chain
+from shlex import quote
 from typing import NamedTuple
 
 from kvplan.models import InvalidProblem, Remedy, RuledOut
@@ -54,7 +55,7 @@ def _variants(what_if: WhatIf) -> Iterator[Remedy | RuledOut]:
         if not what_if.fits_with(*variant.set):
             yield RuledOut(change, f"does not help: {what_if.why_not(*variant.set)}")
             continue
-        flags = " ".join(f"--set '{entry}'" for entry in variant.set)
+        flags = " ".join(f"--set {quote(entry)}" for entry in variant.set)
         yield Remedy(change, None, variant.name, f"variant {variant.name}: {flags}")
 
 

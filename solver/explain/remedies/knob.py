@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from kvplan.models import Remedy, RuledOut
 from kvplan.solver.explain.conflict.demands import Item
-from kvplan.solver.explain.nearest import nearest, nearest_listed
+from kvplan.solver.explain.nearest import nearest_in_stretches
 from kvplan.solver.explain.remedies.what_if import WhatIf
 
 Value = int | str
@@ -31,7 +31,7 @@ class Knob:
     write: Callable[[int], Value] = int
     was: Value | None = None  # what the field says now, where that is no step of it
     hint: int | None = None  # the value that probably works
-    steady: bool = True  # whether every value beyond one that works does too
+    cuts: tuple[int, ...] = ()  # distances from `now` at which an "auto" granule changes
     is_aside: bool = False  # an odd change, not worth a line where it does not help
     find: Find | None = None  # another way to search than by bisection
     why_not: Callable[[WhatIf], str | None] = lambda _: None
@@ -45,12 +45,12 @@ class Knob:
         if self.find is not None:
             return self.find(what_if, self)
         sign = 1 if self.last > self.now else -1
-        hint = None if self.hint is None else sign * (self.hint - self.now)
-        look = nearest if self.steady else nearest_listed
-        found = look(
+        found = nearest_in_stretches(
             lambda far: what_if.fits_with(self.written(self.now + sign * far)),
+            1,
             sign * (self.last - self.now),
-            hint,
+            tuple(sorted(cut for cut in self.cuts if cut > 0)),
+            None if self.hint is None else sign * (self.hint - self.now),
         )
         return None if found is None else self.now + sign * found
 

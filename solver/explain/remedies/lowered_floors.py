@@ -9,9 +9,9 @@ from typing import Any
 from kvplan.models import Plan, Problem
 from kvplan.models.plan import Solver
 from kvplan.models.variables import relaxable
+from kvplan.solver.explain.chunk_floor import chunk_floor
 from kvplan.solver.explain.nearest import nearest
 from kvplan.solver.explain.paths import pool_path, request_path
-from kvplan.solver.explain.remedies.component_knobs import chunk_floor
 from kvplan.solver.explain.remedies.what_if import WhatIf
 from kvplan.solver.solve.plan import solve_confirmed
 
@@ -95,7 +95,8 @@ def _floor(problem: Problem, variable: str) -> Floor:
         assert problem.experts is not None
         return Floor(variable, problem.experts.min_slots, 0, lambda v: (f"experts.min_slots={v}",))
     if kind == "prefill":
-        change, now, last = chunk_floor(problem)
+        assert problem.prefill is not None
+        change, now, last = chunk_floor(problem.prefill)
         return Floor(variable, now, last, lambda v: (f"{change}={v}",))
     if kind == "blocks":
         pool, path = problem.pools[at[0]], pool_path(problem, at[0])

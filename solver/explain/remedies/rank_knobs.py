@@ -9,7 +9,7 @@ from kvplan.models import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.explain.conflict.demands import PLENTY, Item
-from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, more_quota
+from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, nearest_in_stretches
 from kvplan.solver.explain.paths import rank_path
 from kvplan.solver.explain.remedies.knob import Knob, hundredths
 from kvplan.solver.explain.remedies.what_if import WhatIf
@@ -23,14 +23,14 @@ def rank_knobs(what_if: WhatIf) -> Iterator[Knob]:
     flagged = [rank.memory is not None and rank.memory.utilization for rank in problem.ranks]
     one_flag = len(flagged) > 1 and all(flagged)
     if one_flag:
-        yield _utilization(problem, None)
+        yield _utilization(what_if, None)
     for index, rank in enumerate(problem.ranks):
         if rank.memory is None:
             yield from _quota(what_if, index)
             continue
         if rank.memory.utilization is not None:
-            yield _utilization(problem, index)
-        yield from _readings(problem, index, rank.memory)
+            yield _utilization(what_if, index)
+        yield from _readings(what_if, index, rank.memory)
         yield _declared(what_if, index, rank)
 
 
@@ -44,7 +44,7 @@ def common_quota(what_if: WhatIf) -> Iterator[Knob]:
 
     def find(what_if: WhatIf, knob: Knob) -> int | None:
         steps = _steps(what_if, 0)
-        return more_quota(
+        return nearest_in_stretches(
             lambda q: what_if.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
         )
 
@@ -70,13 +70,26 @@ def _steps(what_if: WhatIf, index: int) -> tuple[int, ...]:
     return AUTO_STEPS if automatic and not held else ()
 
 
+def _byte_cuts(what_if: WhatIf, index: int) -> tuple[int, ...]:
+    """Bytes more of a share of the memory with which the "auto" granule of its rank changes."""
+    memory = what_if.problem.ranks[index].memory
+    assert memory is not None
+    shares = [share for share in (memory.utilization_share, memory.physical_share) if share]
+    return tuple(step - share for step in _steps(what_if, index) for share in shares)
+
+
+def _hundredth_cuts(what_if: WhatIf, index: int) -> tuple[int, ...]:
+    """Each of the hundredths of a flag is tried where they may cross a granule step."""
+    return tuple(range(1, MOST_UTILIZATION + 1)) if _steps(what_if, index) else ()
+
+
 def _quota(what_if: WhatIf, index: int) -> Iterator[Knob]:
     rank, change = what_if.problem.ranks[index], f"{rank_path(what_if.problem, index)}.quota"
     now, steps = rank.quota_bytes, _steps(what_if, index)
     eases = frozenset({Item("quota", (index,))})
 
     def up(what_if: WhatIf, knob: Knob) -> int | None:
-        return more_quota(
+        return nearest_in_stretches(
             lambda q: what_if.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
         )
 
@@ -105,7 +118,7 @@ def _declared(what_if: WhatIf, index: int, rank: Rank) -> Knob:
     name = json.dumps(rank.name)
 
     def find(what_if: WhatIf, knob: Knob) -> int | None:
-        return more_quota(
+        return nearest_in_stretches(
             lambda q: what_if.fits_with(knob.written(q)), max(now, 0), PLENTY, steps, knob.hint
         )
 
@@ -122,8 +135,9 @@ def _declared(what_if: WhatIf, index: int, rank: Rank) -> Knob:
     )
 
 
-def _utilization(problem: Problem, index: int | None) -> Knob:
+def _utilization(what_if: WhatIf, index: int | None) -> Knob:
     """The share of memory that the engine may use, in the steps of a flag; of all ranks if None."""
+    problem = what_if.problem
     path = "ranks.*" if index is None else rank_path(problem, index)
     ranks = problem.ranks if index is None else (problem.ranks[index],)
     shares = [r.memory.utilization for r in ranks if r.memory and r.memory.utilization is not None]
@@ -143,6 +157,7 @@ def _utilization(problem: Problem, index: int | None) -> Knob:
         text=text,
         write=hundredths,
         was=str(min(shares)),
+        cuts=_hundredth_cuts(what_if, 0 if index is None else index),
         why_not=lambda what_if: _bound_by_free(what_if, index, ranks),
     )
 
@@ -170,8 +185,9 @@ def _bound_by_free(what_if: WhatIf, index: int | None, ranks: tuple[Rank, ...]) 
     return "; ".join(stuck) or None
 
 
-def _readings(problem: Problem, index: int, memory: RankMemory) -> Iterator[Knob]:
+def _readings(what_if: WhatIf, index: int, memory: RankMemory) -> Iterator[Knob]:
     """More free memory, a smaller safety margin, a smaller headroom."""
+    problem = what_if.problem
     rank, path = problem.ranks[index], f"{rank_path(problem, index)}.memory"
     eases = frozenset({Item("quota", (index,))})
     if memory.free is not None:
@@ -183,15 +199,15 @@ def _readings(problem: Problem, index: int, memory: RankMemory) -> Iterator[Knob
             most,
             eases,
             lambda to: f"rank {rank.name}: {exact_bytes(to - now)} more free memory",
+            cuts=_byte_cuts(what_if, index),
         )
     for field in ("prefill_headroom", "safety"):
-        yield from _margin(rank, f"{path}.{field}", getattr(memory, field), eases)
+        yield from _margin(what_if, index, f"{path}.{field}", getattr(memory, field))
 
 
-def _margin(
-    rank: Rank, change: str, value: int | str | Share, eases: frozenset[Item]
-) -> Iterator[Knob]:
+def _margin(what_if: WhatIf, index: int, change: str, value: int | str | Share) -> Iterator[Knob]:
     """A headroom or margin lowered, in bytes or in hundredths of the total."""
+    rank, eases = what_if.problem.ranks[index], frozenset({Item("quota", (index,))})
     title = f"rank {rank.name}: {change.rpartition('.')[2].replace('_', ' ')}"
     if isinstance(value, str):
         yield _headroom_off(change, rank, eases)
@@ -204,9 +220,11 @@ def _margin(
             lambda to: f"{title} of {hundredths(to)} of total",
             write=hundredths,
             was=str(value.fraction),
+            cuts=_hundredth_cuts(what_if, index),
         )
     elif value:
-        yield Knob(change, value, 0, eases, lambda to: f"{title} of {exact_bytes(to)}")
+        cuts = _byte_cuts(what_if, index)
+        yield Knob(change, value, 0, eases, lambda to: f"{title} of {exact_bytes(to)}", cuts=cuts)
 
 
 def _headroom_off(change: str, rank: Rank, eases: frozenset[Item]) -> Knob:

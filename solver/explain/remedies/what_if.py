@@ -71,7 +71,13 @@ class WhatIf:
     def fits_with(self, *overrides: str) -> bool:
         """Whether the problem has a plan after --set."""
         try:
-            problem = self.changed(*overrides)
+            return self.fits_as(self.changed(*overrides))
+        except InvalidProblem:
+            return False
+
+    def fits_as(self, problem: Problem) -> bool:
+        """Whether a changed problem has a plan."""
+        try:
             if self._counts_copies:
                 formulate(problem, self.held)  # what only shows in the whole, goals and fill too
             return fits(problem, self.held)
