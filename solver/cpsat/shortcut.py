@@ -24,7 +24,7 @@ def raise_blocks(nested: Search, program: Program, decided: list[Fraction], pool
     """Settle a pool at the most that fits, if that point obeys; the model is told."""
     point = program.point()
     world = world_at(nested, point, len(decided))
-    corner = next(nested.corners(world))
+    corner = next(nested.demands(world))
     top = nested.blocks_in_rest(world, corner, pool)
     candidate = _at(nested, point, corner._replace(usable=_put(corner.usable, pool, top)))
     return _accept(nested, program, decided, candidate, Variable("blocks", pool))
@@ -42,7 +42,7 @@ def raise_tail(nested: Search, program: Program, decided: list[Fraction]) -> lis
         return []
     point = program.point()
     world = world_at(nested, point, len(decided))
-    corner = nested.blocks_in_order(world, next(nested.corners(world)), pools)
+    corner = nested.blocks_in_order(world, next(nested.demands(world)), pools)
     candidate = _at(nested, point, corner)
     if not _obeys(nested, program, decided, candidate):
         return []
@@ -56,7 +56,7 @@ def raise_tail(nested: Search, program: Program, decided: list[Fraction]) -> lis
 def lower_blocks(nested: Search, program: Program, decided: list[Fraction], pool: int) -> bool:
     """Settle a pool at its floor, the others as in the last solution, if that point obeys."""
     point = program.point()
-    corner = next(nested.corners(world_at(nested, point, len(decided))))
+    corner = next(nested.demands(world_at(nested, point, len(decided))))
     usable = _put(point.usable, pool, corner.usable[pool])
     candidate = point._replace(usable=usable)
     return _accept(nested, program, decided, candidate, Variable("blocks", pool))
@@ -66,7 +66,7 @@ def keep_experts(nested: Search, program: Program, decided: list[Fraction]) -> b
     """Settle the slots that stay during prefill at the most beside every pool's least."""
     point = program.point()
     world = world_at(nested, point, len(decided))
-    corner = next(nested.corners(world))
+    corner = next(nested.demands(world))
     candidate = _at(nested, point, corner)._replace(kept=most_kept(nested, world, corner))
     return _accept(nested, program, decided, candidate, None)
 

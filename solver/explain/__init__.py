@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kvplan.models import Advice, Problem, RuledOut, SolverError
-from kvplan.solver.explain.case import Case
-from kvplan.solver.explain.claims import claim_of
-from kvplan.solver.explain.conflict import minimal_conflict
-from kvplan.solver.explain.outcome import Explained, explain
-from kvplan.solver.explain.remedies import find_remedies
+from kvplan.solver.explain.conflict.minimal import minimal_conflict
+from kvplan.solver.explain.conflict.wording import claim_of
+from kvplan.solver.explain.remedies.find import find_remedies
+from kvplan.solver.explain.remedies.what_if import WhatIf
+from kvplan.solver.explain.sensitivity.explained import Explained, explain
 from kvplan.solver.formulate.formulation import Held
 
 __all__ = ["Explained", "advise", "explain"]
@@ -22,7 +22,7 @@ def advise(problem: Problem, held: Held | None = None) -> Advice:
     """
     try:
         items = minimal_conflict(problem, held)
-        found = find_remedies(Case(problem, held, items))
+        found = find_remedies(WhatIf(problem, held, items))
     except SolverError as error:  # a refusal stays a refusal
         return Advice(ruled_out=(RuledOut("", f"no explanation: {error}"),))
     claims = tuple(claim_of(problem, held, item) for item in items)

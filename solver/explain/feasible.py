@@ -1,23 +1,51 @@
-"""Whether a problem has any plan: the exact question behind every conflict and remedy."""
+"""Whether a problem has any plan, and how large one variable can be in a plan.
+
+The exact questions behind every conflict and remedy; both are asked of the solver.
+"""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.search.search import Search
-from kvplan.models import InvalidProblem, Problem, SolverError
-from kvplan.models.goals import Fill
+from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
+from kvplan.models.goals import Fill, Goal
 from kvplan.solver.formulate.formulation import Held, formulate
 
 _NO_FILL = Fill(none=True)
 
 
 def fits(problem: Problem, held: Held | None = None) -> bool:
-    """Whether some plan exists; a problem that makes no sense has none."""
+    """Whether some plan exists; an invalid problem has none."""
     try:
         return has_point(formulate(bare(problem), held).instance)
     except InvalidProblem:
         return False
+
+
+def largest_plan(problem: Problem, held: Held | None, variable: str) -> Plan | None:
+    """A plan in which a variable is as large as in any plan; None where there is none.
+
+    Raises
+    ------
+    InvalidProblem : the problem, or the variable's name, is invalid.
+    SolverError : the largest value could not be proven.
+    """
+    from kvplan.solver.solve.choose import solve_formulation
+
+    goals = (Goal(maximize={variable: Fraction(1)}),)
+    formulation = formulate(bare(problem).model_copy(update={"goals": goals}), held)
+    try:
+        answer = solve_formulation(formulation)
+    except Infeasible:
+        return None
+    if answer.status != "optimal":
+        first = answer.proof.bound[0]
+        if first.bound != first.value:
+            raise SolverError(f"the largest {variable} could not be proven")
+    return answer
 
 
 def bare(problem: Problem) -> Problem:

@@ -4,7 +4,7 @@ It shares no formula with the solver: blocks are counted token by token and inst
 bytes are laid out in granules, and nothing is assumed to be monotone that was not verified.
 """
 
-from kvplan.solver.oracle.best import Best, best
 from kvplan.solver.oracle.check import Violation, check
+from kvplan.solver.oracle.enumeration.best import Best, best
 
 __all__ = ["Best", "Violation", "best", "check"]

@@ -9,8 +9,8 @@ from fractions import Fraction
 from kvplan.models import Infeasible, Problem
 from kvplan.models.units import exact_bytes
 from kvplan.solver.explain import Explained
-from kvplan.solver.explain.breakpoints import BreakPoint, Change, Worth
-from kvplan.solver.explain.case import OUTSIDE
+from kvplan.solver.explain.remedies.what_if import OUTSIDE
+from kvplan.solver.explain.sensitivity.break_points import BreakPoint, Change, Worth
 from kvplan.solver.report.document import Column, Row, Table
 from kvplan.solver.report.wording import number, rank_runs
 

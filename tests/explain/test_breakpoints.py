@@ -12,7 +12,7 @@ import pytest
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
 from kvplan.solver.explain import Explained, explain
-from kvplan.solver.explain.breakpoints import EVERY, BreakPoint
+from kvplan.solver.explain.sensitivity.break_points import EVERY, BreakPoint
 from support.cases import CASES, load
 from support.instances import random_problem
 

@@ -11,8 +11,8 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
-from kvplan.solver.explain.conflict import minimal_conflict
-from kvplan.solver.explain.demands import MOST_REQUESTS
+from kvplan.solver.explain.conflict.demands import MOST_REQUESTS
+from kvplan.solver.explain.conflict.minimal import minimal_conflict
 from support.cases import load
 
 KV: dict[str, Any] = {

@@ -9,8 +9,8 @@ import pytest
 
 from kvplan.models import Advice, Problem, Remedy
 from kvplan.solver.explain import advise
-from kvplan.solver.explain.conflict import minimal_conflict
-from kvplan.solver.explain.demands import items_of, without
+from kvplan.solver.explain.conflict.demands import items_of, without
+from kvplan.solver.explain.conflict.minimal import minimal_conflict
 from support.draw import Data
 from support.infeasible import has_plan, infeasible_problem, works
 from support.singles import extremes, wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -210,11 +211,23 @@ def test_variants_are_tried_as_a_whole() -> None:
         "variants.half",
         None,
         "half",
-        "variant half: --set 'pools.kv.bytes=1' --set 'ranks.r0.quota=120'",
+        "variant half: --set pools.kv.bytes=1 --set ranks.r0.quota=120",
     )
     reasons = {entry.change: entry.reason for entry in found.ruled_out}
     assert reasons["variants.bad"].startswith("no legal problem: pools[0].bytes: expected")
     assert "is short by" in reasons["variants.idle"]
+
+
+@pytest.mark.parametrize("name", ["a'b", "two words", "$HOME", 'say "x"', "a;b"])
+def test_the_flags_of_a_variant_can_be_pasted_in_a_shell(name: str) -> None:
+    entry = f"consumers.{name}.bytes=5"
+    found = refused(
+        ranks=[rank(10)],
+        consumers=[{"name": name, "bytes": 20}],
+        variants=[{"name": "v", "set": [entry, "name=other"]}],
+    )
+    text = found.remedies[-1].text.removeprefix("variant v: ")
+    assert shlex.split(text) == ["--set", entry, "--set", "name=other"]
 
 
 def test_options_are_the_solvers_to_choose() -> None:

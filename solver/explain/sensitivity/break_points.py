@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kvplan.models import Problem
 from kvplan.solver.explain.nearest import AUTO_STEPS, Works, nearest
-from kvplan.solver.explain.shifted import Shifted, Values
+from kvplan.solver.explain.sensitivity.moved_quotas import MovedQuotas, Values
 from kvplan.solver.formulate.budgets import GIB
 
 EVERY = "every rank"
@@ -60,16 +60,16 @@ class Hints(NamedTuple):
 class Walk:
     """Looks along the quotas of one target for the next change of a prefix of the goals."""
 
-    def __init__(self, shifted: Shifted, target: Target, hints: Hints) -> None:
-        self.shifted, self.target, self.hints = shifted, target, hints
-        now = shifted.values((), 0)
+    def __init__(self, moved: MovedQuotas, target: Target, hints: Hints) -> None:
+        self.moved, self.target, self.hints = moved, target, hints
+        now = moved.values((), 0)
         assert now is not None
         self.now: Values = now
-        self.goals = tuple(goal.label for goal in shifted.instance.goals)
+        self.goals = tuple(goal.label for goal in moved.instance.goals)
 
     def at(self, more_bytes: int) -> Values | None:
         """Goal values with so many bytes more on the target."""
-        return self.shifted.values(self.target.ranks, more_bytes)
+        return self.moved.values(self.target.ranks, more_bytes)
 
     def differs(self, more_bytes: int, goals: int) -> bool:
         """Whether the first goals have other values there, or nothing fits."""
@@ -110,9 +110,9 @@ class Walk:
     def _stretches(self, sign: int, most: int) -> Iterator[tuple[int, int]]:
         """Distances between two steps of any "auto" granule of the target."""
         cuts: set[int] = set()
-        if self.shifted.automatic:
+        if self.moved.automatic:
             for index in self.target.ranks:
-                quota = self.shifted.problem.ranks[index].quota_bytes
+                quota = self.moved.problem.ranks[index].quota_bytes
                 edges = [step - quota if sign > 0 else quota - step + 1 for step in AUTO_STEPS]
                 cuts.update(edge for edge in edges if 0 < edge <= most)
         starts = [0, *sorted(cuts)]
@@ -120,11 +120,11 @@ class Walk:
 
 
 def break_points(
-    shifted: Shifted, targets: tuple[Target, ...], hints: Mapping[str, Hints]
+    moved: MovedQuotas, targets: tuple[Target, ...], hints: Mapping[str, Hints]
 ) -> Iterator[BreakPoint]:
     """For every target, direction and goal the nearest change that no earlier goal has nearer."""
     for target in targets:
-        walk = Walk(shifted, target, hints.get(target.name, Hints()))
+        walk = Walk(moved, target, hints.get(target.name, Hints()))
         for sign in (1, -1):
             yield from _of_target(walk, sign)
 
@@ -132,7 +132,7 @@ def break_points(
 def _of_target(walk: Walk, sign: int) -> Iterator[BreakPoint]:
     """An earlier goal's break-point bounds the search for a later one's: no goal but the last
     changes sooner. The empty word of goals changes where nothing fits."""
-    problem = walk.shifted.problem
+    problem = walk.moved.problem
     quotas = [problem.ranks[index].quota_bytes for index in walk.target.ranks]
     furthest = _MOST_MORE if sign > 0 else max(min(quotas), 0)
     found: list[BreakPoint] = []
@@ -146,10 +146,10 @@ def _of_target(walk: Walk, sign: int) -> Iterator[BreakPoint]:
     yield from reversed(found)
 
 
-def worths(shifted: Shifted, targets: tuple[Target, ...]) -> Iterator[Worth]:
+def worths(moved: MovedQuotas, targets: tuple[Target, ...]) -> Iterator[Worth]:
     """What one GiB more buys on every target, goal by goal."""
     for target in targets:
-        yield Worth(target.name, Walk(shifted, target, Hints()).changes(GIB))
+        yield Worth(target.name, Walk(moved, target, Hints()).changes(GIB))
 
 
 def targets_of(problem: Problem, groups: Mapping[tuple[int, ...], str]) -> tuple[Target, ...]:

@@ -9,10 +9,10 @@ from typing import Any
 from kvplan.models import Plan, Problem
 from kvplan.models.plan import Solver
 from kvplan.models.variables import relaxable
-from kvplan.solver.explain.case import Case
+from kvplan.solver.explain.chunk_floor import chunk_floor
 from kvplan.solver.explain.nearest import nearest
-from kvplan.solver.explain.part_knobs import chunk_floor
 from kvplan.solver.explain.paths import pool_path, request_path
+from kvplan.solver.explain.remedies.what_if import WhatIf
 from kvplan.solver.solve.plan import solve_confirmed
 
 
@@ -43,17 +43,21 @@ def relaxed_plan(
     own is found. None where even all of them do not help (or none was named). Solver, deadline and
     device are as for `solve_confirmed`.
     """
-    case = Case(problem, None, ())
+    what_if = WhatIf(problem, None, ())
     floors = [_floor(problem, variable) for variable in problem.relax]
     needed = next(
-        (count for count in range(1, len(floors) + 1) if case.fits_with(*_lowest(floors[:count]))),
+        (
+            count
+            for count in range(1, len(floors) + 1)
+            if what_if.fits_with(*_lowest(floors[:count]))
+        ),
         None,
     )
     if needed is None:
         return None
-    values = _values(case, floors[:needed])
+    values = _values(what_if, floors[:needed])
     overrides = [text for floor, value in values for text in floor.at(value)]
-    changed = case.changed(*overrides)
+    changed = what_if.changed(*overrides)
     answer = solve_confirmed(changed, solver=solver, deadline=deadline, device=device)
     lines = tuple(
         f"{floor.variable}: floor {floor.now} lowered to {value}"
@@ -67,7 +71,7 @@ def _lowest(floors: list[Floor]) -> tuple[str, ...]:
     return tuple(text for floor in floors for text in floor.at(floor.last))
 
 
-def _values(case: Case, floors: list[Floor]) -> list[tuple[Floor, int]]:
+def _values(what_if: WhatIf, floors: list[Floor]) -> list[tuple[Floor, int]]:
     """The highest floors that still fit, the last one's settled first."""
     settled: list[tuple[Floor, int]] = []
     fixed: tuple[str, ...] = ()
@@ -75,7 +79,7 @@ def _values(case: Case, floors: list[Floor]) -> list[tuple[Floor, int]]:
         floor, others = floors[index], (*_lowest(floors[:index]), *fixed)
 
         def works(less: int, floor: Floor = floor, others: tuple[str, ...] = others) -> bool:
-            return case.fits_with(*floor.at(floor.now - less), *others)
+            return what_if.fits_with(*floor.at(floor.now - less), *others)
 
         less = 0 if works(0) else nearest(works, floor.now - floor.last)
         assert less is not None  # all the way down it fits
@@ -91,7 +95,8 @@ def _floor(problem: Problem, variable: str) -> Floor:
         assert problem.experts is not None
         return Floor(variable, problem.experts.min_slots, 0, lambda v: (f"experts.min_slots={v}",))
     if kind == "prefill":
-        change, now, last = chunk_floor(problem)
+        assert problem.prefill is not None
+        change, now, last = chunk_floor(problem.prefill)
         return Floor(variable, now, last, lambda v: (f"{change}={v}",))
     if kind == "blocks":
         pool, path = problem.pools[at[0]], pool_path(problem, at[0])

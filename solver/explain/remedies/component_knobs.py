@@ -7,56 +7,73 @@ from fractions import Fraction
 from math import lcm
 
 from kvplan.models import Problem
-from kvplan.models.elastic import MOST_CHUNKS, Consumer
+from kvplan.models.elastic import Consumer
 from kvplan.models.goals import Constraint
 from kvplan.models.units import exact_bytes
-from kvplan.solver.explain.case import Case
-from kvplan.solver.explain.demands import Item
-from kvplan.solver.explain.knobs import Knob, hundredths
+from kvplan.solver.explain.chunk_floor import (
+    chunk_floor,
+    is_constrained,
+    lowest_listed,
+    with_floors_from,
+)
+from kvplan.solver.explain.conflict.demands import Item
+from kvplan.solver.explain.nearest import first_working, nearest
 from kvplan.solver.explain.paths import item_path, pool_path
+from kvplan.solver.explain.remedies.knob import Knob, hundredths
+from kvplan.solver.explain.remedies.what_if import WhatIf
 
 _MOST = 2**40  # blocks of a pool, or steps of a constraint's bound
 
 
-def part_knobs(case: Case) -> Iterator[Knob]:
+def component_knobs(what_if: WhatIf) -> Iterator[Knob]:
     """Every knob that is no rank's and no request's."""
-    problem = case.problem
+    problem = what_if.problem
     yield from _chunk(problem)
     yield from _experts(problem)
     if problem.resume_utilization < 1:
         yield _utilization(problem)
     for index in range(len(problem.pools)):
-        yield from _pool(case, index)
+        yield from _pool(what_if, index)
     for index in range(len(problem.consumers)):
-        yield from _consumer(case, index)
+        yield from _consumer(what_if, index)
     for index, constraint in enumerate(problem.constraints):
         yield from _constraint(index, constraint)
-
-
-def chunk_floor(problem: Problem) -> tuple[str, int, int]:
-    """The field that sets the smallest chunk, that chunk, and the smallest that may be asked."""
-    prefill = problem.prefill
-    assert prefill is not None
-    now, step = prefill.candidates[0], prefill.step or 1
-    if prefill.chunks is not None:
-        return "prefill.chunks[0]", now, 1
-    if prefill.min is None and prefill.step is None and prefill.requested > MOST_CHUNKS:
-        return "prefill.requested", now, 1  # a floor of its own would list too many chunks
-    return "prefill.min", now, max(1, prefill.requested - MOST_CHUNKS * step + 1)
 
 
 def _chunk(problem: Problem) -> Iterator[Knob]:
     if problem.prefill is None:
         return
-    change, now, last = chunk_floor(problem)
+    change, now, least = chunk_floor(problem.prefill)
     yield Knob(
         change,
         now,
-        last,
+        least,
         frozenset({Item("chunk floor")}),
         lambda to: f"prefill: a chunk of {to:_} tokens at least instead of {now:_}",
-        steady=not any("prefill" in c.terms for c in problem.constraints),
+        find=_nearest_floor if is_constrained(problem) else None,
     )
+
+
+def _nearest_floor(what_if: WhatIf, knob: Knob) -> int | None:
+    """The highest lower floor under a constraint on the chunk: no single floor need be the best.
+
+    All floors down to one, taken together, offer more chunks the lower that one is.
+    """
+    prefill = what_if.problem.prefill
+    assert prefill is not None
+
+    def alone(less: int) -> bool:
+        return what_if.fits_with(knob.written(knob.now - less))
+
+    def together(less: int) -> bool:
+        wider = with_floors_from(prefill, knob.now - less)
+        return what_if.fits_as(what_if.problem.model_copy(update={"prefill": wider}))
+
+    most = knob.now - knob.last
+    less = nearest(together, min(most, knob.now - lowest_listed(prefill)))
+    if less is None or not alone(less):
+        less = nearest(alone, most)  # farther than chunks can be listed
+    return None if less is None else knob.now - less
 
 
 def _experts(problem: Problem) -> Iterator[Knob]:
@@ -83,7 +100,16 @@ def _utilization(problem: Problem) -> Knob:
         lambda to: f"resume utilization: {hundredths(to)} instead of {_decimal(now)}",
         write=hundredths,
         was=str(now),
+        find=_each_step,
     )
+
+
+def _each_step(what_if: WhatIf, knob: Knob) -> int | None:
+    """There are a hundred steps at most; bounded copies may fit at one and not at the next."""
+    far = first_working(
+        lambda more: what_if.fits_with(knob.written(knob.now + more)), knob.last - knob.now
+    )
+    return None if far is None else knob.now + far
 
 
 def _decimal(value: Fraction) -> str:
@@ -91,8 +117,8 @@ def _decimal(value: Fraction) -> str:
     return hundredths(int(scaled)) if scaled.denominator == 1 else str(value)
 
 
-def _pool(case: Case, index: int) -> Iterator[Knob]:
-    pool, path = case.problem.pools[index], pool_path(case.problem, index)
+def _pool(what_if: WhatIf, index: int) -> Iterator[Knob]:
+    pool, path = what_if.problem.pools[index], pool_path(what_if.problem, index)
     least, most = pool.min_blocks, pool.max_blocks
     if least:
         yield Knob(
@@ -109,29 +135,31 @@ def _pool(case: Case, index: int) -> Iterator[Knob]:
             _MOST,
             frozenset({Item("pool limit", (index,))}),
             lambda to: f"pool {pool.name}: {to:_} blocks at most instead of {most:_}",
-            hint=case.shortage.corner.usable[index],
+            hint=what_if.shortage.corner.usable[index],
         )
 
 
-def _consumer(case: Case, index: int) -> Iterator[Knob]:
-    consumer = case.problem.consumers[index]
-    path = f"{item_path('consumers', case.problem.consumers, index)}.bytes"
+def _consumer(what_if: WhatIf, index: int) -> Iterator[Knob]:
+    consumer = what_if.problem.consumers[index]
+    path = f"{item_path('consumers', what_if.problem.consumers, index)}.bytes"
     figures: list[tuple[str, str, int]] = []
     if isinstance(consumer.bytes, int):
         figures.append((path, "", consumer.bytes))
     else:
         figures += [(f"{path}.{key}", f" on {key}", n) for key, n in consumer.bytes.items()]
     for change, where, now in figures:
-        yield _smaller(case, consumer, change, where, now, Item("consumer", (index,)))
+        yield _smaller(what_if, consumer, change, where, now, Item("consumer", (index,)))
 
 
-def _smaller(case: Case, consumer: Consumer, change: str, where: str, now: int, item: Item) -> Knob:
+def _smaller(
+    what_if: WhatIf, consumer: Consumer, change: str, where: str, now: int, item: Item
+) -> Knob:
     def text(to: int) -> str:
         less = f"{exact_bytes(now - to)} less{where}"
         return f"consumer {consumer.name}: {less}, {exact_bytes(to)}" if to else left_out
 
     left_out = f"consumer {consumer.name}: none{where}, instead of {exact_bytes(now)}"
-    return Knob(change, now, 0, frozenset({item}), text, hint=now - case.short_bytes())
+    return Knob(change, now, 0, frozenset({item}), text, hint=now - what_if.short_bytes())
 
 
 def _constraint(index: int, constraint: Constraint) -> Iterator[Knob]:

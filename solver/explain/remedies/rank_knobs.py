@@ -8,51 +8,51 @@ from collections.abc import Iterator
 from kvplan.models import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 from kvplan.models.units import exact_bytes, human_bytes
-from kvplan.solver.explain.case import Case
-from kvplan.solver.explain.demands import PLENTY, Item
-from kvplan.solver.explain.knobs import Knob, hundredths
-from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, more_quota
+from kvplan.solver.explain.conflict.demands import PLENTY, Item
+from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, nearest_in_stretches
 from kvplan.solver.explain.paths import rank_path
+from kvplan.solver.explain.remedies.knob import Knob, hundredths
+from kvplan.solver.explain.remedies.what_if import WhatIf
 
 MOST_UTILIZATION = 100  # hundredths
 
 
-def rank_knobs(case: Case) -> Iterator[Knob]:
+def rank_knobs(what_if: WhatIf) -> Iterator[Knob]:
     """Knobs of every rank, each alone; a flag that all ranks share is turned for all."""
-    problem = case.problem
+    problem = what_if.problem
     flagged = [rank.memory is not None and rank.memory.utilization for rank in problem.ranks]
     one_flag = len(flagged) > 1 and all(flagged)
     if one_flag:
-        yield _utilization(problem, None)
+        yield _utilization(what_if, None)
     for index, rank in enumerate(problem.ranks):
         if rank.memory is None:
-            yield from _quota(case, index)
+            yield from _quota(what_if, index)
             continue
         if rank.memory.utilization is not None:
-            yield _utilization(problem, index)
-        yield from _readings(problem, index, rank.memory)
-        yield _declared(case, index, rank)
+            yield _utilization(what_if, index)
+        yield from _readings(what_if, index, rank.memory)
+        yield _declared(what_if, index, rank)
 
 
-def common_quota(case: Case) -> Iterator[Knob]:
+def common_quota(what_if: WhatIf) -> Iterator[Knob]:
     """One quota for all ranks, where raising a single one is not enough."""
-    ranks = case.problem.ranks
+    ranks = what_if.problem.ranks
     if len(ranks) < 2 or any(rank.memory is not None for rank in ranks):
         return
     now = min(rank.quota_bytes for rank in ranks)
-    hint = max(rank.quota_bytes + case.short_bytes(i) for i, rank in enumerate(ranks))
+    hint = max(rank.quota_bytes + what_if.short_bytes(i) for i, rank in enumerate(ranks))
 
-    def find(case: Case, knob: Knob) -> int | None:
-        steps = _steps(case, 0)
-        return more_quota(
-            lambda q: case.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
+    def find(what_if: WhatIf, knob: Knob) -> int | None:
+        steps = _steps(what_if, 0)
+        return nearest_in_stretches(
+            lambda q: what_if.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
         )
 
     yield Knob(
         change="ranks.*.quota",
         now=now,
         last=PLENTY,
-        eases=_quotas(case.problem),
+        eases=_quotas(what_if.problem),
         text=lambda to: f"every rank: a quota of {exact_bytes(to)}",
         hint=hint,
         find=find,
@@ -63,30 +63,43 @@ def _quotas(problem: Problem) -> frozenset[Item]:
     return frozenset(Item("quota", (i,)) for i in range(len(problem.ranks)))
 
 
-def _steps(case: Case, index: int) -> tuple[int, ...]:
+def _steps(what_if: WhatIf, index: int) -> tuple[int, ...]:
     """Where the "auto" granule of a rank changes; nowhere if it is held or not used."""
-    held = case.held is not None and case.problem.ranks[index].name in case.held.granules
-    automatic = case.problem.has_auto_granules
+    held = what_if.held is not None and what_if.problem.ranks[index].name in what_if.held.granules
+    automatic = what_if.problem.has_auto_granules
     return AUTO_STEPS if automatic and not held else ()
 
 
-def _quota(case: Case, index: int) -> Iterator[Knob]:
-    rank, change = case.problem.ranks[index], f"{rank_path(case.problem, index)}.quota"
-    now, steps = rank.quota_bytes, _steps(case, index)
+def _byte_cuts(what_if: WhatIf, index: int) -> tuple[int, ...]:
+    """Bytes more of a share of the memory with which the "auto" granule of its rank changes."""
+    memory = what_if.problem.ranks[index].memory
+    assert memory is not None
+    shares = [share for share in (memory.utilization_share, memory.physical_share) if share]
+    return tuple(step - share for step in _steps(what_if, index) for share in shares)
+
+
+def _hundredth_cuts(what_if: WhatIf, index: int) -> tuple[int, ...]:
+    """Each of the hundredths of a flag is tried where they may cross a granule step."""
+    return tuple(range(1, MOST_UTILIZATION + 1)) if _steps(what_if, index) else ()
+
+
+def _quota(what_if: WhatIf, index: int) -> Iterator[Knob]:
+    rank, change = what_if.problem.ranks[index], f"{rank_path(what_if.problem, index)}.quota"
+    now, steps = rank.quota_bytes, _steps(what_if, index)
     eases = frozenset({Item("quota", (index,))})
 
-    def up(case: Case, knob: Knob) -> int | None:
-        return more_quota(
-            lambda q: case.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
+    def up(what_if: WhatIf, knob: Knob) -> int | None:
+        return nearest_in_stretches(
+            lambda q: what_if.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
         )
 
-    def down(case: Case, knob: Knob) -> int | None:
-        return less_quota(lambda q: case.fits_with(knob.written(q)), 0, now - 1, steps)
+    def down(what_if: WhatIf, knob: Knob) -> int | None:
+        return less_quota(lambda q: what_if.fits_with(knob.written(q)), 0, now - 1, steps)
 
     def more(to: int) -> str:
         return f"rank {rank.name}: {exact_bytes(to - now)} more, a quota of {exact_bytes(to)}"
 
-    yield Knob(change, now, PLENTY, eases, more, hint=now + case.short_bytes(index), find=up)
+    yield Knob(change, now, PLENTY, eases, more, hint=now + what_if.short_bytes(index), find=up)
     if any(step <= now for step in steps):
         yield Knob(
             change,
@@ -99,31 +112,32 @@ def _quota(case: Case, index: int) -> Iterator[Knob]:
         )
 
 
-def _declared(case: Case, index: int, rank: Rank) -> Knob:
+def _declared(what_if: WhatIf, index: int, rank: Rank) -> Knob:
     """A declared quota in place of the readings: the bytes, whatever provides them."""
-    now, steps = rank.quota_bytes, _steps(case, index)
+    now, steps = rank.quota_bytes, _steps(what_if, index)
     name = json.dumps(rank.name)
 
-    def find(case: Case, knob: Knob) -> int | None:
-        return more_quota(
-            lambda q: case.fits_with(knob.written(q)), max(now, 0), PLENTY, steps, knob.hint
+    def find(what_if: WhatIf, knob: Knob) -> int | None:
+        return nearest_in_stretches(
+            lambda q: what_if.fits_with(knob.written(q)), max(now, 0), PLENTY, steps, knob.hint
         )
 
     return Knob(
-        change=rank_path(case.problem, index),
+        change=rank_path(what_if.problem, index),
         now=now,
         last=PLENTY,
         eases=frozenset({Item("quota", (index,))}),
         text=lambda to: f"rank {rank.name}: {exact_bytes(to - now)} more, {exact_bytes(to)} in all",
         write=lambda to: f"{{name: {name}, stage: {rank.stage}, quota: {to}}}",
         was=f"a quota of {now} from its readings",
-        hint=now + case.short_bytes(index),
+        hint=now + what_if.short_bytes(index),
         find=find,
     )
 
 
-def _utilization(problem: Problem, index: int | None) -> Knob:
+def _utilization(what_if: WhatIf, index: int | None) -> Knob:
     """The share of memory that the engine may use, in the steps of a flag; of all ranks if None."""
+    problem = what_if.problem
     path = "ranks.*" if index is None else rank_path(problem, index)
     ranks = problem.ranks if index is None else (problem.ranks[index],)
     shares = [r.memory.utilization for r in ranks if r.memory and r.memory.utilization is not None]
@@ -143,7 +157,8 @@ def _utilization(problem: Problem, index: int | None) -> Knob:
         text=text,
         write=hundredths,
         was=str(min(shares)),
-        why_not=lambda case: _bound_by_free(case, index, ranks),
+        cuts=_hundredth_cuts(what_if, 0 if index is None else index),
+        why_not=lambda what_if: _bound_by_free(what_if, index, ranks),
     )
 
 
@@ -155,13 +170,13 @@ def _with_utilization(rank: Rank, value: int) -> int:
     return Rank(name=rank.name, stage=rank.stage, memory=share).quota_bytes
 
 
-def _bound_by_free(case: Case, index: int | None, ranks: tuple[Rank, ...]) -> str | None:
+def _bound_by_free(what_if: WhatIf, index: int | None, ranks: tuple[Rank, ...]) -> str | None:
     """Name the ranks that are short and whose quota does not grow with the utilization."""
     stuck = []
     for place, rank in enumerate(ranks):
         at = place if index is None else index
         top = _with_utilization(rank, MOST_UTILIZATION)
-        if case.short_bytes(at) > 0 and top - rank.quota_bytes < case.short_bytes(at):
+        if what_if.short_bytes(at) > 0 and top - rank.quota_bytes < what_if.short_bytes(at):
             if rank.memory is None or rank.memory.physical_share != top:
                 return None
             gained = top - rank.quota_bytes
@@ -170,8 +185,9 @@ def _bound_by_free(case: Case, index: int | None, ranks: tuple[Rank, ...]) -> st
     return "; ".join(stuck) or None
 
 
-def _readings(problem: Problem, index: int, memory: RankMemory) -> Iterator[Knob]:
+def _readings(what_if: WhatIf, index: int, memory: RankMemory) -> Iterator[Knob]:
     """More free memory, a smaller safety margin, a smaller headroom."""
+    problem = what_if.problem
     rank, path = problem.ranks[index], f"{rank_path(problem, index)}.memory"
     eases = frozenset({Item("quota", (index,))})
     if memory.free is not None:
@@ -183,15 +199,15 @@ def _readings(problem: Problem, index: int, memory: RankMemory) -> Iterator[Knob
             most,
             eases,
             lambda to: f"rank {rank.name}: {exact_bytes(to - now)} more free memory",
+            cuts=_byte_cuts(what_if, index),
         )
     for field in ("prefill_headroom", "safety"):
-        yield from _margin(rank, f"{path}.{field}", getattr(memory, field), eases)
+        yield from _margin(what_if, index, f"{path}.{field}", getattr(memory, field))
 
 
-def _margin(
-    rank: Rank, change: str, value: int | str | Share, eases: frozenset[Item]
-) -> Iterator[Knob]:
+def _margin(what_if: WhatIf, index: int, change: str, value: int | str | Share) -> Iterator[Knob]:
     """A headroom or margin lowered, in bytes or in hundredths of the total."""
+    rank, eases = what_if.problem.ranks[index], frozenset({Item("quota", (index,))})
     title = f"rank {rank.name}: {change.rpartition('.')[2].replace('_', ' ')}"
     if isinstance(value, str):
         yield _headroom_off(change, rank, eases)
@@ -204,9 +220,11 @@ def _margin(
             lambda to: f"{title} of {hundredths(to)} of total",
             write=hundredths,
             was=str(value.fraction),
+            cuts=_hundredth_cuts(what_if, index),
         )
     elif value:
-        yield Knob(change, value, 0, eases, lambda to: f"{title} of {exact_bytes(to)}")
+        cuts = _byte_cuts(what_if, index)
+        yield Knob(change, value, 0, eases, lambda to: f"{title} of {exact_bytes(to)}", cuts=cuts)
 
 
 def _headroom_off(change: str, rank: Rank, eases: frozenset[Item]) -> Knob:

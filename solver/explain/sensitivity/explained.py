@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kvplan.models import Plan, Problem
-from kvplan.solver.explain.breakpoints import (
+from kvplan.solver.explain.sensitivity.break_points import (
     EVERY,
     BreakPoint,
     Change,
@@ -16,7 +16,7 @@ from kvplan.solver.explain.breakpoints import (
     targets_of,
     worths,
 )
-from kvplan.solver.explain.shifted import Shifted, alike
+from kvplan.solver.explain.sensitivity.moved_quotas import MovedQuotas, alike
 from kvplan.solver.solve.plan import plan
 
 
@@ -61,13 +61,13 @@ def explain(problem: Problem) -> Explained:
     SolverError : an answer at another quota could not be proven.
     """
     answer = plan(problem)
-    shifted = Shifted(problem)
+    moved = MovedQuotas(problem)
     groups = alike(problem)
     targets = targets_of(problem, groups)
     return Explained(
         answer,
-        tuple(break_points(shifted, targets, _hints(answer, shifted.floor_slack()))),
-        tuple(worths(shifted, targets)),
+        tuple(break_points(moved, targets, _hints(answer, moved.floor_slack()))),
+        tuple(worths(moved, targets)),
         {name: tuple(problem.ranks[i].name for i in members) for members, name in groups.items()},
     )
 

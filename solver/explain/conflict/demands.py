@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 from kvplan.models import Problem
 from kvplan.models.demands import Batch
 from kvplan.models.elastic import Prefill
+from kvplan.models.goals import Constraint
 from kvplan.models.pools import Pool
 from kvplan.models.ranks import Rank
+from kvplan.solver.explain.chunk_floor import lowest_listed, with_chunks, with_floors_from
 from kvplan.solver.formulate.formulation import Held
 
 MOST_REQUESTS = 48
@@ -21,6 +23,7 @@ MOST_REQUESTS = 48
 PLENTY = 2**52
 """Bytes of a quota that is large beyond need."""
 _ENDLESS = 1 << 200
+_WIDE = 2**55
 
 
 class Item(NamedTuple):
@@ -65,23 +68,25 @@ def without(
     A linear constraint falls with the request, choice or batch that it speaks of.
     """
     gone = frozenset(dropped)
+    constraints = _constraints(problem, gone)
     update: dict[str, Any] = {
         "goals": (),
         "fill": None,
         "relax": (),
         "variants": (),
         "ranks": tuple(
-            _free(rank, problem) if Item("quota", (i,)) in gone else rank
+            _free(rank, constraints) if Item("quota", (i,)) in gone else rank
             for i, rank in _of(problem.ranks)
         ),
         "pools": tuple(_pool(pool, i, gone) for i, pool in _of(problem.pools)),
         "batches": tuple(_batch(batch, b, gone) for b, batch in _of(problem.batches)),
         "consumers": _left(problem.consumers, "consumer", gone),
         "choices": _left(problem.choices, "choice", gone),
-        "constraints": _constraints(problem, gone),
+        "constraints": constraints,
     }
     if problem.prefill is not None:
-        update["prefill"] = _prefill(problem.prefill, gone)
+        looked_at = any("prefill" in constraint.terms for constraint in constraints)
+        update["prefill"] = _prefill(problem.prefill, gone, looked_at)
     if problem.experts is not None and Item("expert floor") in gone:
         update["experts"] = problem.experts.model_copy(update={"min_slots": 0})
     if held is not None:
@@ -102,12 +107,15 @@ def _left(parts: tuple[Any, ...], kind: str, gone: Items) -> tuple[Any, ...]:
     return tuple(part for i, part in enumerate(parts) if Item(kind, (i,)) not in gone)
 
 
-def _free(rank: Rank, problem: Problem) -> Rank:
+def _free(rank: Rank, constraints: tuple[Constraint, ...]) -> Rank:
     """The rank with more bytes than anything takes; not validated, since 64 bits may not do.
 
-    Beside linear constraints CP-SAT may be asked, and its figures are bounded.
+    Beside linear constraints CP-SAT may be asked, whose figures stay below 2^62: there it is a
+    thousand times the quota, or a hundredth of that range where that is more than the quota.
     """
-    quota = max(PLENTY, 1024 * rank.quota_bytes) if problem.constraints else _ENDLESS
+    quota = _ENDLESS
+    if constraints:
+        quota = min(max(PLENTY, 1024 * rank.quota_bytes), max(_WIDE, 2 * rank.quota_bytes))
     return Rank.model_construct(name=rank.name, stage=rank.stage, quota=quota, memory=None)
 
 
@@ -131,12 +139,13 @@ def _batch(batch: Batch, b: int, gone: Items) -> Batch:
     )
 
 
-def _prefill(prefill: Prefill, gone: Items) -> Prefill:
-    """Without its floor the chunk may be a single token, beside all that it could be."""
-    update: dict[str, Any] = {"staging": _left(prefill.staging, "staging", gone)}
+def _prefill(prefill: Prefill, gone: Items, is_constrained: bool) -> Prefill:
+    """Without its floor the chunk may be a single token, or any other that a floor makes legal."""
+    staging = _left(prefill.staging, "staging", gone)
     if Item("chunk floor") in gone:
-        update |= {"chunks": (1, *prefill.candidates), "min": None, "step": None}
-    return prefill.model_copy(update=update)
+        wider = with_floors_from(prefill, lowest_listed(prefill)) if is_constrained else prefill
+        prefill = with_chunks(prefill, (1, *wider.candidates))
+    return prefill.model_copy(update={"staging": staging})
 
 
 def _constraints(problem: Problem, gone: Items) -> tuple[Any, ...]:

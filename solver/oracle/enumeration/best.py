@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from kvplan.models.problem import Problem, as_problem
-from kvplan.solver.oracle.demand import named
-from kvplan.solver.oracle.fill import fill_shares, keep_slots, settle
+from kvplan.solver.oracle.enumeration.demand import named
+from kvplan.solver.oracle.enumeration.fill import fill_shares, keep_slots, settle
+from kvplan.solver.oracle.enumeration.order import maximise, obey, obey_all, rules_of
+from kvplan.solver.oracle.enumeration.points import Points
+from kvplan.solver.oracle.enumeration.space import Space
 from kvplan.solver.oracle.linear import fill_goals, goals_before_fill
 from kvplan.solver.oracle.needs import asked
-from kvplan.solver.oracle.order import maximise, obey, obey_all, rules_of
-from kvplan.solver.oracle.points import Points
-from kvplan.solver.oracle.space import Space
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from kvplan.models.lazy import cached_property
 from kvplan.models.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
 from kvplan.solver.answer.shortages import Shortage, least_shortage
-from kvplan.solver.explain.demands import Item, without
+from kvplan.solver.explain.conflict.demands import Item, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
 
 OUTSIDE = "no part of the conflict"
 
 
-class Case:
+class WhatIf:
     """A problem with its conflict; changes are applied as --set applies them."""
 
     def __init__(self, problem: Problem, held: Held | None, conflict: Sequence[Item]) -> None:
@@ -71,7 +71,13 @@ class Case:
     def fits_with(self, *overrides: str) -> bool:
         """Whether the problem has a plan after --set."""
         try:
-            problem = self.changed(*overrides)
+            return self.fits_as(self.changed(*overrides))
+        except InvalidProblem:
+            return False
+
+    def fits_as(self, problem: Problem) -> bool:
+        """Whether a changed problem has a plan."""
+        try:
             if self._counts_copies:
                 formulate(problem, self.held)  # what only shows in the whole, goals and fill too
             return fits(problem, self.held)

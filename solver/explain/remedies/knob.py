@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvplan.models import Remedy, RuledOut
-from kvplan.solver.explain.case import Case
-from kvplan.solver.explain.demands import Item
-from kvplan.solver.explain.nearest import nearest, nearest_listed
+from kvplan.solver.explain.conflict.demands import Item
+from kvplan.solver.explain.nearest import nearest_in_stretches
+from kvplan.solver.explain.remedies.what_if import WhatIf
 
 Value = int | str
-Find = Callable[[Case, "Knob"], int | None]
+Find = Callable[[WhatIf, "Knob"], int | None]
 
 
 @dataclass(frozen=True)
@@ -31,31 +31,31 @@ class Knob:
     write: Callable[[int], Value] = int
     was: Value | None = None  # what the field says now, where that is no step of it
     hint: int | None = None  # the value that probably works
-    steady: bool = True  # whether every value beyond one that works does too
+    cuts: tuple[int, ...] = ()  # distances from `now` at which an "auto" granule changes
     is_aside: bool = False  # an odd change, not worth a line where it does not help
     find: Find | None = None  # another way to search than by bisection
-    why_not: Callable[[Case], str | None] = lambda _: None
+    why_not: Callable[[WhatIf], str | None] = lambda _: None
 
     def written(self, value: int) -> str:
         """The override that sets a value."""
         return f"{self.change}={self.write(value)}"
 
-    def search(self, case: Case) -> int | None:
+    def search(self, what_if: WhatIf) -> int | None:
         """The nearest value that works, or None."""
         if self.find is not None:
-            return self.find(case, self)
+            return self.find(what_if, self)
         sign = 1 if self.last > self.now else -1
-        hint = None if self.hint is None else sign * (self.hint - self.now)
-        look = nearest if self.steady else nearest_listed
-        found = look(
-            lambda far: case.fits_with(self.written(self.now + sign * far)),
+        found = nearest_in_stretches(
+            lambda far: what_if.fits_with(self.written(self.now + sign * far)),
+            1,
             sign * (self.last - self.now),
-            hint,
+            tuple(sorted(cut for cut in self.cuts if cut > 0)),
+            None if self.hint is None else sign * (self.hint - self.now),
         )
         return None if found is None else self.now + sign * found
 
 
-def turned(case: Case, knobs: Iterator[Knob]) -> Iterator[tuple[Fraction, Remedy] | RuledOut]:
+def turned(what_if: WhatIf, knobs: Iterator[Knob]) -> Iterator[tuple[Fraction, Remedy] | RuledOut]:
     """Every knob as a remedy with its relative change, or ruled out.
 
     A knob that eases no demand of the conflict cannot help: the conflict stays. Nor can one of a
@@ -65,19 +65,21 @@ def turned(case: Case, knobs: Iterator[Knob]) -> Iterator[tuple[Fraction, Remedy
     for knob in knobs:
         if knob.now == knob.last and knob.find is None:
             continue
-        reason = case.hopeless(knob.eases)
-        value = None if reason else knob.search(case)
+        reason = what_if.hopeless(knob.eases)
+        value = None if reason else knob.search(what_if)
         if value is None:
             if not knob.is_aside:
-                yield RuledOut(knob.change, knob.why_not(case) or reason or _why_not(case, knob))
+                yield RuledOut(
+                    knob.change, knob.why_not(what_if) or reason or _why_not(what_if, knob)
+                )
             continue
         size = Fraction(abs(value - knob.now), max(abs(knob.now), 1))
         was = knob.write(knob.now) if knob.was is None else knob.was
         yield size, Remedy(knob.change, was, knob.write(value), knob.text(value))
 
 
-def _why_not(case: Case, knob: Knob) -> str:
-    return f"even {knob.write(knob.last)} does not help: {case.why_not(knob.written(knob.last))}"
+def _why_not(what_if: WhatIf, knob: Knob) -> str:
+    return f"even {knob.write(knob.last)} does not help: {what_if.why_not(knob.written(knob.last))}"
 
 
 def hundredths(value: int) -> str:

@@ -18,7 +18,7 @@ from kvplan.solver.solve.bisect import search
 Values = tuple[Fraction, ...]
 
 
-class Shifted:
+class MovedQuotas:
     """Goal values of a problem by how many bytes some ranks have more (or fewer)."""
 
     def __init__(self, problem: Problem) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kvplan.solver.oracle.enumeration.space import Space
 from kvplan.solver.oracle.linear import Linear
 from kvplan.solver.oracle.rows import Array
-from kvplan.solver.oracle.space import Space
 
 Mask = npt.NDArray[np.bool_]
 

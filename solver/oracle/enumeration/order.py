@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kvplan.models.problem import Problem
+from kvplan.solver.oracle.enumeration.points import Mask, Points
 from kvplan.solver.oracle.linear import Linear, constraint_form
-from kvplan.solver.oracle.points import Mask, Points
 from kvplan.solver.oracle.rows import Array
 
 HANDFUL = 2**17

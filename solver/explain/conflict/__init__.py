@@ -1,0 +1,1 @@
+"""The demands of a problem, and a minimal set of them that cannot hold together."""

@@ -1,0 +1,1 @@
+"""How a plan changes with the quotas: break-points, and what one GiB more buys."""

@@ -1,0 +1,1 @@
+"""Small problems by enumeration: every value of every variable, goal after goal."""
