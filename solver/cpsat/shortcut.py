@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.instance import Variable
+from kvplan.kernels.search.bounds import LeastDemand
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.search.shares import most_kept
 from kvplan.kernels.values import Point, goal_value
-from kvplan.kernels.search.bounds import LeastDemand
 from kvplan.solver.cpsat.incumbent import obeys
 from kvplan.solver.cpsat.program import Program
 from kvplan.solver.cpsat.worlds import world_at

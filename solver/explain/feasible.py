@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.instance import Instance
+from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.search import Search
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
 from kvplan.models.goals import Fill, Goal
 from kvplan.solver.formulate.formulation import Held, formulate
+from kvplan.solver.solve.bisect import obeys
 
 _NO_FILL = Fill(none=True)
 
@@ -65,22 +66,17 @@ def bare(problem: Problem) -> Problem:
 
 
 def has_point(instance: Instance) -> bool:
-    """The search where it is a proof; CP-SAT where linear constraints need more than it proves.
+    """The search, which proves it unless its point breaks a linear constraint; then CP-SAT.
 
     Raises
     ------
     SolverError : CP-SAT is needed, and missing, failing or undecided.
     """
     nested = Search(instance)
-    if not any(nested.possible(world) for world in nested.starts()):
+    answer = solve(nested)
+    if answer is None:
         return False
-    if not instance.constraints:
-        return True
-    constrained = Constrained(instance)
-    # A demand that obeys every row is a point, whether or not the search is exact.
-    if any(constrained.possible(world) for world in constrained.worlds()):
-        return True
-    return not constrained.is_exact and not _refuted(nested)
+    return obeys(nested, answer.point) or not _refuted(nested)
 
 
 def _refuted(nested: Search) -> bool:
