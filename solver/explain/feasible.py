@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.constrained import Constrained
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.nested import Search
 from kvplan.models import InvalidProblem, Problem, SolverError
@@ -37,7 +36,7 @@ def bare(problem: Problem) -> Problem:
 
 
 def has_point(instance: Instance) -> bool:
-    """The search where it is a proof; CP-SAT where linear constraints need more than it proves.
+    """The search without linear constraints, where it is a proof; CP-SAT under them.
 
     Raises
     ------
@@ -46,23 +45,16 @@ def has_point(instance: Instance) -> bool:
     nested = Search(instance)
     if not any(nested.possible(world) for world in nested.worlds()):
         return False
-    if not instance.constraints:
-        return True
-    constrained = Constrained(instance)
-    # A demand that obeys every row is a point, whether or not the search is exact.
-    if any(constrained.possible(world) for world in constrained.worlds()):
-        return True
-    return not constrained.is_exact and not _refuted(nested)
+    return not instance.constraints or not _refuted(instance)
 
 
-def _refuted(nested: Search) -> bool:
+def _refuted(instance: Instance) -> bool:
     try:
-        from kvplan.solver.cpsat.engine import proves_infeasible
-        from kvplan.solver.cpsat.model import TooLargeError
+        from kvplan.solver.cpsat import TooLargeError, refutes
     except ImportError as error:
         raise SolverError(f"OR-Tools is missing: {error}") from None
     try:
-        refuted = proves_infeasible(nested, None)
+        refuted = refutes(instance)
     except TooLargeError:
         raise SolverError("the figures leave CP-SAT's 64-bit range") from None
     if refuted is None:
