@@ -76,17 +76,16 @@ def has_point(instance: Instance) -> bool:
     answer = solve(nested)
     if answer is None:
         return False
-    return obeys(nested, answer.point) or not _refuted(nested)
+    return obeys(nested, answer.point) or not _refuted(instance)
 
 
-def _refuted(nested: Search) -> bool:
+def _refuted(instance: Instance) -> bool:
     try:
-        from kvplan.solver.cpsat.engine import proves_infeasible
-        from kvplan.solver.cpsat.model import TooLargeError
+        from kvplan.solver.cpsat import TooLargeError, refutes
     except ImportError as error:
         raise SolverError(f"OR-Tools is missing: {error}") from None
     try:
-        refuted = proves_infeasible(nested, None)
+        refuted = refutes(instance)
     except TooLargeError:
         raise SolverError("the figures leave CP-SAT's 64-bit range") from None
     if refuted is None:

@@ -1,23 +1,37 @@
-"""The host's search of one problem, and whether its point obeys the linear constraints."""
+"""The host's search of one problem, and what it can say under linear constraints."""
 
 from __future__ import annotations
 
 from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.search import Search
-from kvplan.kernels.values import Answer, Point, constraint_value, holds
+from kvplan.kernels.values import Answer, Point, constraint_value, holds, variable_value
+from kvplan.solver.solve.repair import Questions, repaired
 
 
 def search(nested: Search) -> Answer | None:
-    """The search's answer; None: proven infeasible.
+    """The nested search's answer; None: proven infeasible.
 
-    Linear constraints only take points away: if the best point without them obeys them, it is the
-    best. Else it is a hint, and only its first bound still holds.
+    Linear constraints only take points away. So a point without them that obeys them is the best,
+    a refusal without them is a refusal, and else the first goal's bound stays: the point does not
+    obey then, and `mended` looks for one that does.
     """
-    answer = solve(nested)
-    if answer is None or obeys(nested, answer.point):
-        return answer
-    bounds = (answer.bounds[0], *(None for _ in answer.bounds[1:])) if answer.bounds else ()
-    return answer._replace(bounds=bounds, exact=False)
+    found = solve(nested)
+    if found is None or obeys(nested, found.point):
+        return found
+    bounds = (*found.bounds[:1], *(None for _ in found.bounds[1:]))
+    return found._replace(bounds=bounds, exact=False)
+
+
+def mended(nested: Search, found: Answer) -> Answer | None:
+    """A point that obeys the linear constraints, from one that does not; None: none was found."""
+    instance, demand = nested.instance, nested.demand
+
+    ask = Questions(
+        answer=lambda narrowed: solve(Search(narrowed)),
+        value=lambda point, variable: variable_value(instance, demand, point, variable),
+        raw=lambda point, batch: demand.raw(batch, point.chunk, point.capacities, point.counts),
+    )
+    return repaired(instance, found, ask)
 
 
 def obeys(nested: Search, point: Point) -> bool:

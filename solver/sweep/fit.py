@@ -22,7 +22,7 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.formulate.budgets import GIB, auto_granule
 from kvplan.solver.formulate.formulation import Formulation, Held, formulate
-from kvplan.solver.solve.bisect import obeys, search
+from kvplan.solver.solve.bisect import mended, obeys, search
 from kvplan.solver.solve.device import Device, Kernel, check_device, fits_on
 from kvplan.solver.sweep.scenarios import (
     check_ends,
@@ -206,7 +206,7 @@ def _one_by_one(instance: Instance, scenarios: Scenarios) -> tuple[Fits, Array]:
         answer = search(nested)
         if answer is not None and not answer.exact:
             proven[index] = False
-            answer = answer if obeys(nested, answer.point) else None
+            answer = answer if obeys(nested, answer.point) else mended(nested, answer)
         points.append(None if answer is None else answer.point)
     return from_points(instance, points), proven
 

@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.kernels import capacity as grids
 from kvplan.kernels.instance import Variable
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.solver.formulate.formulation import formulate
 

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule, Instance
 from kvplan.kernels.need import request_blocks
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.solver.formulate.formulation import formulate
 
