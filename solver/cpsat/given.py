@@ -49,7 +49,7 @@ def needed_blocks(
         tokens = rule.reach + (0 if rule.flight_per_batch else flight)
         own = -(-_lesser(capacity, tokens) // t)
     else:
-        own = end - prefix_blocks
+        own = _length(prefix_blocks, end)
     if rule.kind != LIVE:
         return rule.groups * (own + rule.extra_blocks)
     first = max(rule.sink_blocks, prefix_blocks)

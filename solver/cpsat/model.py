@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import gcd
 
 from kvplan.solver.cpsat.linear import Linear, constant, negated, total
 from kvplan.solver.cpsat.rows import ContradictionError, Rows, TooLargeError
@@ -27,24 +28,32 @@ class Model(Rows):
     # --- ceil, floor, max, min, product --------------------------------------------------------
 
     def ceil_div(self, form: Linear, divisor: int) -> Linear:
-        """ceil(form / divisor) as a pair of inequalities: b v >= a and b v <= a + b - 1."""
-        return self._divided(form, divisor, divisor - 1, "ceil")
+        """ceil(form / divisor) = floor((form + divisor - 1) / divisor)."""
+        return self.floor_div(Linear(form.terms, form.constant + divisor - 1), divisor)
 
     def floor_div(self, form: Linear, divisor: int) -> Linear:
-        """floor(form / divisor), below zero too (CP-SAT's own division truncates)."""
-        return self._divided(form, divisor, 0, "floor")
+        """floor(form / divisor), below zero too (CP-SAT's own division truncates).
 
-    def _divided(self, form: Linear, divisor: int, up: int, name: str) -> Linear:
+        A pair of inequalities: divisor v <= form <= divisor v + divisor - 1. What divides every
+        coefficient is cancelled and whole multiples in the constant move out, so that windows of
+        one block size share a variable, and pools of one ratio of block to page.
+        """
+        common = gcd(divisor, *[coefficient for _, coefficient in form.terms])
+        divisor //= common
+        terms = tuple([(variable, c // common) for variable, c in form.terms])
+        whole, rest = divmod(form.constant // common, divisor)
         if divisor == 1:
-            return form
-        key = (name, form, divisor)
-        if key not in self._shared:
-            low, high = (self.low(form) + up) // divisor, (self.high(form) + up) // divisor
-            quotient = self.integer(low, high, (self.value(form) + up) // divisor)
-            remainder = total([(1, form), (-divisor, quotient)])
-            self.bound(remainder, least=-up, most=divisor - 1 - up)
-            self._shared[key] = quotient
-        return self._shared[key]
+            return Linear(terms, whole)
+        reduced = Linear(terms, rest)
+        quotient = self.shared(("floor", reduced, divisor), lambda: self._floor(reduced, divisor))
+        return Linear(quotient.terms, quotient.constant + whole)
+
+    def _floor(self, form: Linear, divisor: int) -> Linear:
+        low, high = self.low(form) // divisor, self.high(form) // divisor
+        quotient = self.integer(low, high, self.value(form) // divisor)
+        remainder = total([(1, form), (-divisor, quotient)])
+        self.bound(remainder, least=0, most=divisor - 1)
+        return quotient
 
     def largest(self, *forms: Linear) -> Linear:
         """max(forms); no variable where the domains decide."""

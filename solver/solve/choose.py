@@ -173,11 +173,12 @@ def _by_cpsat(
         if obeys(nested, found.point):
             raise Disagreement("the search found a plan where cp-sat proves that none exists")
         raise _refusal(formulation, nested)
+    ended = "the default time ended" if deadline is None else "the deadline ended"
     if solved.answer is None:
-        note = "the time ended before CP-SAT had a plan: this one is the search's"
+        note = f"{ended} before CP-SAT had a plan: this one is the search's"
         return _by_search(formulation, nested, found, solver, notes=(note,))
     if found.exact and not solved.answer.exact:
-        note = "the time ended before CP-SAT had its proof: this one is the search's"
+        note = f"{ended} before CP-SAT had its proof: this one is the search's"
         return _by_search(formulation, nested, found, solver, notes=(note,))
     credit = Credit(solver, "cp-sat", solved.deterministic_time)
     return assemble(formulation, nested, solved.answer, credit)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.kernels.instance import Instance, LinearRow, Variable
+from kvplan.kernels.instance import Budget, Instance, LinearRow, Variable
 from kvplan.kernels.values import Answer, Point
 
 MOST_SEARCHES = 48
@@ -91,19 +91,37 @@ def _left_side(row: LinearRow, point: Point, ask: Questions) -> int:
 def _narrowings(
     instance: Instance, broken: _Broken, point: Point, ask: Questions
 ) -> Iterator[Instance]:
-    """The instance with the bound of one variable tightened so that the row would hold."""
+    """The instance with the bound of one variable tightened so that the row holds, or half so."""
     for coefficient, variable, option in broken.members:
-        if not coefficient or option >= 0:
+        if option >= 0:
+            yield _with_option(instance, variable.position, option, wanted=coefficient > 0)
             continue
-        step = -(-broken.missing // abs(coefficient))
-        value = ask.value(point, variable) + (step if coefficient > 0 else -step)
-        bounds = (value, None) if coefficient > 0 else (None, value)
-        if variable.kind == "copies":
-            yield from _with_copies(instance, point, variable.position, bounds, ask)
-            continue
-        child = _narrowed(instance, variable, *bounds)
-        if child is not None:
-            yield child
+        whole = -(-broken.missing // abs(coefficient)) if coefficient else 0
+        for step in {whole, -(-whole // 2)} - {0}:
+            value = ask.value(point, variable) + (step if coefficient > 0 else -step)
+            bounds = (value, None) if coefficient > 0 else (None, value)
+            if variable.kind == "copies":
+                yield from _with_copies(instance, point, variable.position, bounds, ask)
+            else:
+                child = _narrowed(instance, variable, *bounds)
+                yield from () if child is None else (child,)
+
+
+def _with_option(instance: Instance, choice: int, option: int, *, wanted: bool) -> Instance:
+    """One option made the only one of its choice, or ruled out: what is out fits nowhere."""
+
+    def ruled(row: Budget) -> Budget:
+        taken = [
+            size if (number == option) is wanted else row.limit_bytes + 1
+            for number, size in enumerate(row.options[choice])
+        ]
+        options = (*row.options[:choice], tuple(taken), *row.options[choice + 1 :])
+        return row._replace(options=options)
+
+    return instance._replace(
+        budgets=tuple(map(ruled, instance.budgets)),
+        every_budget=tuple(map(ruled, instance.every_budget)),
+    )
 
 
 def _with_copies(
