@@ -110,7 +110,7 @@ class Planner:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
             problem = _declared(self._own.problem, quotas, measured)
-            shape = self._shapes[key] = Shape(problem, planned_often=True)
+            shape = self._shapes[key] = Shape(problem)
         return shape
 
 

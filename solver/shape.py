@@ -18,7 +18,6 @@ from kvplan.solver.answer.refusal import infeasible
 from kvplan.solver.formulate.budgets import auto_granule, merge_key
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.solve.choose import plan_formulation, resizable
-from kvplan.solver.unrolled import Holds, unrolled_check
 
 if TYPE_CHECKING:
     from kvplan.solver.solve.device import Device
@@ -34,12 +33,10 @@ class Shape:
     Parameters
     ----------
     problem : one of its problems; a rank with `memory` keeps its quota in all of them.
-    planned_often : whether it pays to write its check out.
     """
 
-    def __init__(self, problem: Problem, *, planned_often: bool = False) -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._planned_often = planned_often
         self.formulation = formulate(problem)
         self.nested = Search(self.formulation.instance)
 
@@ -145,13 +142,6 @@ class Shape:
             found.append(list(most.items()))
         return found
 
-    @cached_property
-    def _holds(self) -> Holds | None:
-        """The check of a direct shape written out, if that pays."""
-        if not self._planned_often:
-            return None
-        return unrolled_check(self.formulation.instance, self.nested.demand)
-
     def at(self, quotas: tuple[int, ...], problem: Problem) -> tuple[Formulation, Search]:
         """The formulation and its search for a problem of this shape; needs stay computed.
 
@@ -195,7 +185,6 @@ class Shape:
         if solver != "auto" or direct is None:
             formulation, nested = self.at(quotas, problem())
             return plan_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
-        rooms = [quotas[rank] - fixed for rank, fixed in self._fixed]
         answer = direct.answer(
             [min([quotas[rank] - fixed for rank, fixed in tightest]) for tightest in self._tightest]
         )
@@ -206,7 +195,7 @@ class Shape:
         if answer is None:
             raise infeasible(*self.at(quotas, problem()))
         credit = Credit(solver, "nested")
-        moved_to = Moved(rooms, self._holds, moved)
+        moved_to = Moved(quotas, moved)
         found = assemble(self.formulation, self.nested, answer, credit, moved_to)
         return resizable(found, moved, solver, deadline)
 

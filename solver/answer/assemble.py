@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Answer, Point, copies_held
-from kvplan.models import Plan
+from kvplan.models import CheckFailed, Plan
 from kvplan.models.frozen_dict import FrozenDict
 from kvplan.models.plan import Solver
-from kvplan.solver.check import check_point
+from kvplan.solver.check import Decisions
 from kvplan.solver.formulate.formulation import Formulation
 
 
@@ -26,8 +26,7 @@ class Credit(NamedTuple):
 class Moved(NamedTuple):
     """Other quotas than a formulation has."""
 
-    rooms: Sequence[int]  # bytes of each of its `every_budget`
-    holds: Callable[[Point, Sequence[int]], bool] | None  # whether a point breaks no rule there
+    quotas: Sequence[int]  # bytes by rank
     formulation: Callable[[], Formulation]  # the one that has them
 
 
@@ -42,12 +41,8 @@ def assemble(
 
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
-    instance, point = formulation.instance, answer.point
-    if moved is None:
-        check_point(instance, nested.demand, point)
-    elif moved.holds is None or not moved.holds(point, moved.rooms):
-        check_point(instance, nested.demand, point, moved.rooms)
-    decisions = _decisions(formulation, nested, point)
+    decisions = _decisions(formulation, nested, answer.point)
+    _check(formulation, answer.point, decisions, moved)
     values = {
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
@@ -62,6 +57,33 @@ def assemble(
         return late_fields(whole, search, answer, credit, decisions)
 
     return Plan.defer(values, later)
+
+
+def _check(
+    formulation: Formulation, point: Point, decisions: dict[str, Any], moved: Moved | None
+) -> None:
+    """Raise CheckFailed where a plan breaks a rule of its problem.
+
+    A formulation for other quotas has the check of the one that it was made from.
+    """
+    check, problem = formulation.check(), formulation.problem
+    quotas = None if moved is None else moved.quotas
+    if quotas is None and check.problem is not problem:
+        quotas = tuple([rank.quota_bytes for rank in problem.ranks])
+    broken = check.broken(
+        Decisions(
+            blocks=tuple(decisions["blocks"].values()),
+            fitted=tuple(zip(point.capacities, point.counts, strict=True)),
+            chunk=decisions["prefill_chunk"],
+            options=point.options,
+            slots=decisions["expert_slots"],
+            kept=decisions["expert_slots_in_prefill"],
+            copies=decisions["copies"],
+        ),
+        quotas,
+    )
+    if broken:
+        raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
 
 
 def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[str, Any]:

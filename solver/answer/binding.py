@@ -8,8 +8,8 @@ from kvplan.kernels.instance import Variable
 from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Point
 from kvplan.models.plan import Binding
+from kvplan.solver.answer.in_use import row_bytes
 from kvplan.solver.answer.shortages import shortage_at
-from kvplan.solver.check import row_bytes
 from kvplan.solver.formulate.formulation import Formulation
 
 

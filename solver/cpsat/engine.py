@@ -9,9 +9,9 @@ from kvplan.kernels.instance import Instance
 from kvplan.kernels.nested import Search
 from kvplan.kernels.ordered import complete
 from kvplan.kernels.values import Answer, Point, goal_value
-from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat.box import box_of, open_box
 from kvplan.solver.cpsat.fill import fill_coupled
+from kvplan.solver.cpsat.incumbent import obeys
 from kvplan.solver.cpsat.model import ContradictionError
 from kvplan.solver.cpsat.program import Program, build_program
 from kvplan.solver.cpsat.shortcut import raise_blocks, raise_tail
@@ -58,8 +58,7 @@ def solve_program(
         return Solved(None, 0.0)
     driver = Driver(program, deadline)
     # Beside bounds that are taken from the search, its point may be taken too where it obeys.
-    broken = broken_rules(nested.instance, nested.demand, bracket.point)
-    driver.has_point = use_bounds and not any(broken)
+    driver.has_point = use_bounds and obeys(nested.instance, nested.demand, bracket.point)
     limits = bracket.bounds if use_bounds else (None,) * len(bracket.bounds)
     answer = _decide(nested, program, driver, limits)
     return Solved(answer, driver.deterministic_time)

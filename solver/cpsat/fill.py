@@ -8,7 +8,7 @@ from kvplan.kernels.bytes import least_kept, most_blocks, pool_bytes
 from kvplan.kernels.instance import Budget
 from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Point
-from kvplan.solver.check import row_bytes
+from kvplan.solver.answer.in_use import row_bytes
 from kvplan.solver.cpsat.program import Program
 from kvplan.solver.cpsat.shortcut import keep_experts, lower_blocks
 from kvplan.solver.cpsat.solve import Driver, Verdict, negated

@@ -15,7 +15,7 @@ from kvplan.kernels.nested import Search
 from kvplan.kernels.shares import most_kept
 from kvplan.kernels.values import Point, goal_value
 from kvplan.kernels.worlds import LeastDemand
-from kvplan.solver.check import broken_rules
+from kvplan.solver.cpsat.incumbent import obeys
 from kvplan.solver.cpsat.program import Program
 from kvplan.solver.cpsat.worlds import world_at
 
@@ -107,7 +107,7 @@ def _obeys(nested: Search, program: Program, decided: list[Fraction], point: Poi
     forms = (*program.variables.usable, program.variables.kept)
     values = (*point.usable, point.kept)
     within = all(model.low(f) <= v <= model.high(f) for f, v in zip(forms, values, strict=True))
-    if not within or any(broken_rules(instance, demand, point)):
+    if not within or not obeys(instance, demand, point):
         return False
     reached = (goal_value(instance, demand, point, goal) for goal in instance.goals)
     return all(now == value for now, value in zip(reached, decided, strict=False))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from math import prod
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from kvplan.kernels.instance import (
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.demands import Batch, GivenColumns
 from kvplan.models.problem import request_name
+from kvplan.solver.check import Check
 from kvplan.solver.formulate.budgets import build_rows, merge_rows
 from kvplan.solver.formulate.caches import cache_rules, expert_rule, pool_rules
 from kvplan.solver.formulate.objectives import (
@@ -49,7 +51,8 @@ class Formulation(NamedTuple):
     problem: Problem
     instance: Instance
     fitted_at: Mapping[tuple[int, int], int]  # (batch, request) -> fitted
-    held: Held | None = None  # what a resize keeps
+    held: Held | None  # what a resize keeps
+    check: Callable[[], Check]  # of `problem`, or one that differs in quotas; made once
 
     @property
     def request_names(self) -> tuple[tuple[str, ...], ...]:
@@ -93,7 +96,9 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         fill_shares=fill_shares(problem),
         every_budget=every_budget,
     )
-    formulation = Formulation(problem, instance, fitted_at, held)
+    formulation = Formulation(
+        problem, instance, fitted_at, held, cache(partial(Check, problem, held))
+    )
     _check_bounded(formulation)
     if instance.fill_batch is not None or not is_plain:
         _check_copies(formulation)

@@ -11,11 +11,11 @@ import pytest
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point, copies_held
-from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat import chunks as chunks_module
 from kvplan.solver.cpsat.box import Box, open_box
 from kvplan.solver.cpsat.constraints import add_copies
 from kvplan.solver.cpsat.engine import least_point
+from kvplan.solver.cpsat.incumbent import obeys
 from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.needs import Needs
 from kvplan.solver.cpsat.program import build_program
@@ -46,7 +46,7 @@ def every_point(instance: Instance, box: Box) -> set[Point]:
             slots,
         ):
             point = Point(capacities, counts, chunk, options, experts, kept, usable)
-            if next(broken_rules(instance, demand, point), None) is None:
+            if obeys(instance, demand, point):
                 found.add(point)
     return found
 
