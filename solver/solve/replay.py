@@ -17,8 +17,6 @@ def replayed(answer: Plan, problem: Problem) -> Plan:
     violations = check(problem, answer)
     if violations:
         texts = "; ".join(map(str, violations))
-        raise CheckFailed(
-            f"the oracle's replay found a wrong plan, which was not returned: {texts}"
-        )
+        raise CheckFailed(f"the replay found a wrong plan, which was not returned: {texts}")
     proof = answer.proof.model_copy(update={"replayed": True})
     return answer.model_copy(update={"proof": proof})

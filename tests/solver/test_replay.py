@@ -28,12 +28,10 @@ def test_the_proof_says_what_was_replayed() -> None:
 
 def test_the_report_says_so_in_the_line_of_the_proof() -> None:
     given = problem()
-    headline = (
-        "optimal (solver cp-sat): every goal proven by CP-SAT, confirmed by the nested search"
-    )
+    headline = "optimal (solver cp-sat): every goal proven by CP-SAT, confirmed"
     texts = (report(answer, given) for answer in (solve_confirmed(given), plan(given)))
     replayed, plain = (text.splitlines()[0] for text in texts)
-    assert replayed == f"{headline}, replayed block by block"
+    assert replayed == f"{headline} by the nested search, replayed block by block"
     assert plain == "optimal (solver auto): every goal proven by the nested search"
 
 
@@ -59,7 +57,7 @@ def test_what_the_oracle_objects_to_is_not_returned(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Check, "broken", lambda *_: [])
     given = micro(105, **one(8))
     assert check(given, plan(given))
-    with pytest.raises(CheckFailed, match="replay found a wrong plan.*quota: r0/prefill"):
+    with pytest.raises(CheckFailed, match=r"replay found a wrong plan.*quota: r0/prefill"):
         plan(given, replay=True)
 
 
