@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -61,9 +61,58 @@ class Request(Frozen):
         return self
 
 
+class GivenColumns(NamedTuple):
+    """The requests of a batch whose capacity and count are given, as columns of equal length.
+
+    Attributes
+    ----------
+    capacities, histories : tokens, defaults included.
+    counts : alike requests, the default of 1 included; may be 0.
+    fitted : positions in the batch of the other requests, whose capacity or count is fitted.
+    """
+
+    capacities: list[int]
+    histories: list[int]
+    counts: list[int]
+    fitted: tuple[int, ...]
+
+
 class Batch(Frozen):
     """Requests that must be servable at once; batches are alternatives in time."""
 
     name: Name = Field(description="unique among the batches")
     shared_prefix: Whole = Field(0, description="tokens of one prompt that all requests share")
     requests: tuple[Request, ...] = Field(description="what is live at once")
+
+    __slots__ = ("_given",)  # no field: a copy with changes must not take it along
+    if TYPE_CHECKING:
+        _given: GivenColumns
+
+    @property
+    def given(self) -> GivenColumns:
+        """The given requests as columns; read once, and kept. Not to be changed."""
+        try:
+            return self._given
+        except AttributeError:
+            columns = given_columns(self.requests)
+            object.__setattr__(self, "_given", columns)
+            return columns
+
+
+def given_columns(requests: tuple[Request, ...]) -> GivenColumns:
+    """Read requests as columns; a thousand of them in a tenth of a millisecond."""
+    fits = [request.fit for request in requests]
+    fitted: tuple[int, ...] = ()
+    if fits.count("none") < len(fits):
+        fitted = tuple([at for at, fit in enumerate(fits) if fit != "none"])
+        requests = tuple([request for request in requests if request.fit == "none"])
+    capacities = [request.capacity for request in requests]
+    histories = [
+        history if (history := request.history) is not None else capacity and capacity - 1
+        for capacity, request in zip(capacities, requests, strict=True)
+    ]
+    counts = [request.count for request in requests]
+    unnamed = counts.count(None)
+    if unnamed == len(counts):
+        return GivenColumns(capacities, histories, [1] * unnamed, fitted)
+    return GivenColumns(capacities, histories, [1 if n is None else n for n in counts], fitted)

@@ -91,6 +91,7 @@ class Proof(Frozen):
         description="nested (nested on <device>), cp-sat, cp-sat+nested, or search"
     )
     deterministic_time: float = Field(description="of CP-SAT, over all goals; 0 without it")
+    replayed: bool = Field(False, description="whether the oracle replayed it block by block")
 
 
 Resize = Callable[["Plan", int | str | Mapping[str, int | str]], "Plan"]

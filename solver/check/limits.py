@@ -36,9 +36,9 @@ class Row(NamedTuple):
     most: int | None
 
 
-def fitted_of(batch: Batch, places: Sequence[int]) -> Iterator[Fitted]:
+def fitted_of(batch: Batch) -> Iterator[Fitted]:
     """Requests of a batch that may shrink; with a prefix, the history never falls below it."""
-    for index in places:
+    for index in batch.given.fitted:
         request = batch.requests[index]
         name, asked = request_name(batch, index), request.capacity
         flight = asked - (max(0, asked - 1) if request.history is None else request.history)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from kvplan.models.demands import Batch
 from kvplan.models.pools import Cache
 from kvplan.models.problem import Problem
 
@@ -158,17 +159,10 @@ def hold_many(rule: Rule, columns: Sequence[Any], flight: int, shared: int) -> H
 class BatchNeed:
     """Raw blocks by pool of one batch; what no decision moves is counted once."""
 
-    def __init__(
-        self,
-        rules: list[Rule],
-        pools: int,
-        prefix: int,
-        given: Sequence[Mapping[str, Any]],
-        fitted: Sequence[int],
-    ) -> None:
-        self._rules, self._pools, self._prefix, self.fitted = rules, pools, prefix, fitted
-        columns = given_columns(given)
-        self._requests, self._given = sum(columns[2]), with_tokens(columns)
+    def __init__(self, rules: list[Rule], pools: int, batch: Batch, fitted: Sequence[int]) -> None:
+        self._rules, self._pools, self._prefix = rules, pools, batch.shared_prefix
+        self.fitted = fitted
+        self._requests, self._given = sum(batch.given.counts), with_tokens(batch.given[:3])
         self._follows = any(rule.flight == 0 for rule in rules)
         self._holds: dict[int, list[Hold]] = {}
         self._raws: dict[int, list[int]] = {}
@@ -222,19 +216,6 @@ class BatchNeed:
             else:
                 found.append(hold(rule, zip(*columns, strict=True), tokens, shared, NOTHING))
         return found
-
-
-def given_columns(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Capacities, histories and counts of requests that nothing moves, read by field."""
-    capacities = [row["capacity"] for row in rows]
-    histories = [row["history"] for row in rows]
-    counts = [row["count"] for row in rows]
-    if None in histories:
-        pairs = zip(capacities, histories, strict=True)
-        histories = [max(0, c - 1) if history is None else history for c, history in pairs]
-    if None in counts:
-        counts = [1 if count is None else count for count in counts]
-    return [capacities, histories, counts]
 
 
 def with_tokens(columns: Sequence[Sequence[int]]) -> list[Sequence[int]]:

@@ -68,14 +68,9 @@ class Check:
         self._fitted: list[Fitted] = []
         self._batches: list[BatchNeed] = []
         for batch in problem.batches:
-            rows = [request.__dict__ for request in batch.requests]
-            places = [i for i, row in enumerate(rows) if row["fit"] != "none"]
-            mine = range(len(self._fitted), len(self._fitted) + len(places))
-            self._fitted += fitted_of(batch, places)
-            for place in reversed(places):
-                del rows[place]
-            need = BatchNeed(rules, len(problem.pools), batch.shared_prefix, rows, mine)
-            self._batches.append(need)
+            mine = range(len(self._fitted), len(self._fitted) + len(batch.given.fitted))
+            self._fitted += fitted_of(batch)
+            self._batches.append(BatchNeed(rules, len(problem.pools), batch, mine))
         self._pools = pools_of(
             problem,
             structural_floors(rules, len(problem.pools)),
