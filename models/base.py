@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator
 
 from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
+from kvplan.models.schema import LONGEST_NAME, NAME, TITLE, by_keys, bytes_input
 from kvplan.models.units import Granule, parse_bytes
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
 ]
 
 BUILT_IN_PHASES = ("load", "prefill", "decode")
-_LONGEST_NAME = 200
 
 
 class Frozen(BaseModel):
@@ -50,8 +50,8 @@ class Frozen(BaseModel):
 def _title(value: Any) -> str:
     if not isinstance(value, str):
         raise Misfit("text", shown(value))
-    if len(value) > _LONGEST_NAME or not value.isprintable():
-        raise Misfit(f"printable text of at most {_LONGEST_NAME} characters", shown(value))
+    if len(value) > LONGEST_NAME or not value.isprintable():
+        raise Misfit(f"printable text of at most {LONGEST_NAME} characters", shown(value))
     return value
 
 
@@ -68,8 +68,8 @@ def _version(value: Any) -> int:
     return value
 
 
-Title = Annotated[str, BeforeValidator(_title)]
-Name = Annotated[str, BeforeValidator(_name)]
+Title = Annotated[str, BeforeValidator(_title, json_schema_input_type=TITLE)]
+Name = Annotated[str, BeforeValidator(_name, json_schema_input_type=NAME)]
 Version = Annotated[Literal[1], BeforeValidator(_version)]
 
 
@@ -109,7 +109,7 @@ ByStage = Annotated[
     int | FrozenMapping[str, int],
     PlainValidator(
         by_key(lambda value: parse_bytes(value, round_up=True)),
-        json_schema_input_type=int | str | dict[str, int | str],
+        json_schema_input_type=bytes_input() | by_keys(bytes_input()),
     ),
 ]
 """Bytes, the same everywhere or by stage (consumers and options: by stage or by rank name)."""

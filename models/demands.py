@@ -4,23 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from kvplan.models.base import Frozen, Name
 from kvplan.models.messages import Misfit
+from kvplan.models.schema import given, given_as, when
 from kvplan.models.units import Positive, Whole
 
 
 class Request(Frozen):
     """`count` alike requests; capacity or count may shrink to fit."""
 
-    name: Name | None = Field(None, description="default <batch>.<index>")
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                when(given("min_capacity"), given_as("fit", {"const": "capacity"})),
+                when(given("min_count"), given_as("fit", {"const": "count"})),
+                when(
+                    given_as("fit", {"const": "capacity"}),
+                    given_as("capacity", {"minimum": 1}),
+                ),
+            ]
+        }
+    )
+
+    name: Name | None = Field(default=None, description="default <batch>.<index>")
     capacity: Whole = Field(description="tokens held; 0 holds state blocks only")
-    history: Whole | None = Field(None, description="tokens before the flight; capacity - 1")
-    count: Whole | None = Field(None, description="alike requests (1); fit count: the most wanted")
-    fit: Literal["none", "capacity", "count"] = Field("none", description="what may shrink")
-    min_capacity: Positive | None = Field(None, description="fit capacity: tokens at least")
-    min_count: Positive | None = Field(None, description="fit count: requests at least (1)")
+    history: Whole | None = Field(
+        default=None, description="tokens before the flight; capacity - 1"
+    )
+    count: Whole | None = Field(
+        default=None, description="alike requests (1); fit count: the most wanted"
+    )
+    fit: Literal["none", "capacity", "count"] = Field(default="none", description="what may shrink")
+    min_capacity: Positive | None = Field(default=None, description="fit capacity: tokens at least")
+    min_count: Positive | None = Field(default=None, description="fit count: requests at least (1)")
 
     @property
     def history_tokens(self) -> int:
@@ -81,7 +99,9 @@ class Batch(Frozen):
     """Requests that must be servable at once; batches are alternatives in time."""
 
     name: Name = Field(description="unique among the batches")
-    shared_prefix: Whole = Field(0, description="tokens of one prompt that all requests share")
+    shared_prefix: Whole = Field(
+        default=0, description="tokens of one prompt that all requests share"
+    )
     requests: tuple[Request, ...] = Field(description="what is live at once")
 
     __slots__ = ("_given",)  # no field: a copy with changes must not take it along

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from kvplan.models.base import Frozen
 from kvplan.models.deferred import Deferred
@@ -44,7 +44,9 @@ class LedgerLine(Frozen):
     consumer: str
     bytes: int
     source: Source
-    phases: tuple[str, ...] = Field((), description="where it lives; empty: a term of the quota")
+    phases: tuple[str, ...] = Field(
+        default=(), description="where it lives; empty: a term of the quota"
+    )
     note: str = ""
 
 
@@ -100,6 +102,8 @@ Resize = Callable[["Plan", int | str | Mapping[str, int | str]], "Plan"]
 class Plan(Deferred):
     """Sizes for every rank; byte-exact, checked before it is returned."""
 
+    model_config = ConfigDict(json_schema_extra={"$id": "urn:kvplan:schema:plan:1"})
+
     status: Literal["optimal", "feasible"]
     blocks: FrozenMapping[str, int] = Field(
         description="allocated blocks by pool, reserved ones included"
@@ -117,13 +121,14 @@ class Plan(Deferred):
     proof: Proof
     digest: str = Field(description="sha256 of the decision values")
     relaxed: tuple[str, ...] = Field(
-        (), description="floors that were lowered (--advise): the plan is not what was asked for"
+        default=(),
+        description="floors that were lowered (--advise): the plan is not what was asked for",
     )
 
     deferred_fields: ClassVar[frozenset[str]] = frozenset(
         {"floors", "requests", "ranks", "binding", "notes", "proof", "digest"}
     )
-    _resize: Resize | None = PrivateAttr(None)
+    _resize: Resize | None = PrivateAttr(default=None)
 
     def resize(self, quota: int | str | Mapping[str, int | str]) -> Plan:
         """Plan again for another quota: capacities, counts, floors and granules are held.
