@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.kernels.instance import Variable
+from kvplan.kernels.instance import Instance, Variable
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models.plan import Binding
@@ -55,8 +55,19 @@ def _steps(formulation: Formulation, point: Point) -> Iterator[tuple[str, Variab
     experts = instance.experts
     if experts is not None and (experts.most is None or point.experts < experts.most):
         yield "experts", Variable("experts"), point.experts + 1
-    for index in instance.fill_pools:
+    for index in _growing_pools(instance):
         pool = instance.pools[index]
         value = point.usable[index] + pool.multiple
         if pool.most is None or value <= pool.most:
             yield f"blocks:{pool.name}", Variable("blocks", index), value
+
+
+def _growing_pools(instance: Instance) -> list[int]:
+    """Pools that fill raises, and those that a goal asks for."""
+    wished = [
+        term.variable.position
+        for goal in instance.goals
+        for term in goal.members
+        if term.variable.kind == "blocks" and term.weight > 0
+    ]
+    return list(dict.fromkeys((*instance.fill_pools, *wished)))

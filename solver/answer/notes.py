@@ -20,42 +20,51 @@ def notes_of(formulation: Formulation, nested: Search, point: Point) -> tuple[st
 
 def _reductions(formulation: Formulation, nested: Search, point: Point) -> Iterator[str]:
     instance, problem = formulation.instance, formulation.problem
+
+    def limit_of(wanted: object, variable: Variable, value: int) -> str:
+        return _limit(formulation, shortage_at(nested, point, variable, value), wanted)
+
     for index, fitted in enumerate(instance.fitted):
         kind = "count" if fitted.is_count else "capacity"
         value = point.counts[index] if fitted.is_count else point.capacities[index]
         if fitted.most is not None and value < fitted.most:
-            cause = _cause(formulation, nested, point, Variable(kind, index), fitted.most)
+            cause = limit_of(fitted.most, Variable(kind, index), fitted.most)
             yield f"{kind}:{fitted.name}: requested {fitted.most}, clamped to {value}: {cause}"
     for index, choice in enumerate(problem.choices):
         if point.options[index]:
             best, taken = choice.options[0].name, choice.options[point.options[index]].name
-            cause = _cause(formulation, nested, point, Variable("choice", index), 0)
+            cause = limit_of(best, Variable("choice", index), 0)
             yield f"choice:{choice.name}: best {best}, fell back to {taken}: {cause}"
     wanted, got = instance.chunks[-1], instance.chunks[point.chunk]
     if got < wanted:
-        cause = _cause(formulation, nested, point, Variable("prefill"), wanted)
+        cause = limit_of(wanted, Variable("prefill"), wanted)
         yield f"prefill: requested {wanted}, clamped to {got}: {cause}"
     experts = instance.experts
     if experts is not None and experts.most is not None and point.experts < experts.most:
-        cause = _cause(formulation, nested, point, Variable("experts"), experts.most)
+        cause = limit_of(experts.most, Variable("experts"), experts.most)
         yield f"experts: requested {experts.most}, clamped to {point.experts}: {cause}"
 
 
-def _cause(
-    formulation: Formulation, nested: Search, point: Point, variable: Variable, wanted: int
-) -> str:
-    return describe(formulation, shortage_at(nested, point, variable, wanted))
+def _limit(formulation: Formulation, shortage: Shortage, wanted: object) -> str:
+    """What kept a wish from being granted, in one clause."""
+    instance, ranks = formulation.instance, formulation.problem.ranks
+    if shortage.pools:
+        pool, needed = instance.pools[shortage.pools[0]], shortage.corner.usable[shortage.pools[0]]
+        need = f"{needed} usable blocks needed for {wanted}, max_blocks is {pool.most}"
+        return f"limited by pool {pool.name} ({need})"
+    if not shortage.rows:
+        return "ruled out by a goal of higher priority or a linear constraint"
+    row, missing = max(shortage.rows, key=lambda entry: entry[1])
+    short = f"{human_bytes(missing)} short of {wanted}"
+    return f"limited by rank {ranks[row.rank].name} in {row.phase} ({short})"
 
 
 def describe(formulation: Formulation, shortage: Shortage) -> str:
-    """Who is short, of how much and where, in one clause."""
+    """What falls short where nothing fits, and by how much, in one clause."""
     instance, ranks = formulation.instance, formulation.problem.ranks
     if shortage.pools:
-        pool = instance.pools[shortage.pools[0]]
-        needed = shortage.corner.usable[shortage.pools[0]]
-        return f"pool {pool.name} would need {needed} usable blocks, max_blocks is {pool.most}"
-    if not shortage.rows:
-        return "a goal of higher priority or a linear constraint rules it out"
+        pool, needed = instance.pools[shortage.pools[0]], shortage.corner.usable[shortage.pools[0]]
+        return f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
     row, missing = max(shortage.rows, key=lambda entry: entry[1])
     return f"rank {ranks[row.rank].name} is short by {human_bytes(missing)} in {row.phase}"
 

@@ -12,10 +12,12 @@ from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.search import Search
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
 from kvplan.models.goals import Fill, Goal
+from kvplan.models.units import LIMIT
 from kvplan.solver.formulate.formulation import Held, formulate
 from kvplan.solver.solve.bisect import obeys
 
 _NO_FILL = Fill(none=True)
+_CUTS = (2**52, 2**58)  # bytes
 
 
 def fits(problem: Problem, held: Held | None = None) -> bool:
@@ -76,18 +78,54 @@ def has_point(instance: Instance) -> bool:
     answer = solve(nested)
     if answer is None:
         return False
-    return obeys(nested, answer.point) or not _refuted(instance)
+    return obeys(nested, answer.point) or _by_cpsat(instance)
+
+
+def _by_cpsat(instance: Instance) -> bool:
+    """Ask CP-SAT, whose figures stay below 2^62: quotas that were dropped are cut to less.
+
+    What fits beside a small quota fits; only the largest that CP-SAT takes says that nothing does.
+    """
+    given = [row.limit_bytes for row in instance.budgets if row.limit_bytes < LIMIT]
+    most = max(given, default=0)
+    answer: bool | None = None
+    for cut in sorted({max(_CUTS[0], 2 * most), max(_CUTS[1], 2 * most)}):
+        try:
+            answer = not _refuted(_cut(instance, cut))
+        except OverflowError:
+            break
+        if answer or len(given) == len(instance.budgets):
+            return answer
+    if answer is None:
+        raise SolverError("the figures leave CP-SAT's 64-bit range")
+    return answer
+
+
+def _cut(instance: Instance, most_bytes: int) -> Instance:
+    """The same with rows of dropped quotas cut to so many bytes."""
+    rows = tuple(
+        row if row.limit_bytes < LIMIT else row._replace(limit_bytes=most_bytes)
+        for row in instance.budgets
+    )
+    return instance._replace(budgets=rows)
 
 
 def _refuted(instance: Instance) -> bool:
+    """Whether CP-SAT proves that there is no point.
+
+    Raises
+    ------
+    OverflowError : the figures leave its range.
+    SolverError : it is missing, or could not decide.
+    """
     try:
         from kvplan.solver.cpsat import TooLargeError, refutes
     except ImportError as error:
         raise SolverError(f"OR-Tools is missing: {error}") from None
     try:
         refuted = refutes(instance)
-    except TooLargeError:
-        raise SolverError("the figures leave CP-SAT's 64-bit range") from None
+    except TooLargeError as error:
+        raise OverflowError from error
     if refuted is None:
         raise SolverError("CP-SAT could not decide whether a changed problem fits")
     return refuted

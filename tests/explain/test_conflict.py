@@ -13,7 +13,9 @@ from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
 from kvplan.solver.explain.conflict.demands import MOST_REQUESTS
 from kvplan.solver.explain.conflict.minimal import minimal_conflict
+from support import laws
 from support.cases import load
+from support.infeasible import infeasible_problem
 
 KV: dict[str, Any] = {
     "ranks": [{"name": "r0", "quota": 100}],
@@ -168,3 +170,16 @@ def test_a_floor_that_no_one_asked_for_conflicts_with_the_quota_alone() -> None:
     wide = {"name": "swa", "kind": "window", "keep": "live", "window": 2**40}
     found = refused(pools=[{"name": "kv", "bytes": 2**20}], caches=[wide])
     assert [claim.kind for claim in found.conflict] == ["quota"]
+
+
+@pytest.mark.parametrize("seed", [*range(8), 47, 244, 344])
+def test_a_conflict_is_the_same_at_any_size(seed: int) -> None:
+    """All bytes times k: near 2^59, too, where a freed quota may leave 64 bits."""
+    data, _ = infeasible_problem(seed, constraints=True, granules=False, memory=False)
+    data = laws.without_auto(data)
+    wanted = minimal_conflict(Problem.model_validate(data))
+    quota = max(rank["quota"] for rank in data["ranks"])
+    assert wanted
+    for exponent in (53, 57, 59, 61):
+        scaled = laws.scaled(data, max(1, 2**exponent // max(1, quota)))
+        assert minimal_conflict(Problem.model_validate(scaled)) == wanted, exponent

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kvplan.kernels.instance import Variable
-from kvplan.kernels.search.search import Search
-from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.bounds import Bounds
+from kvplan.kernels.search.ordered import solve
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from support.instance import nested_of, windows
 from support.instances import small_problem

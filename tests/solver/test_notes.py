@@ -24,26 +24,27 @@ def test_a_chunk_that_was_clamped() -> None:
     """24,576 tokens of 64 KiB are 1,536 MiB, 512 MiB hold 8,192."""
     weights = [{"name": "weights", "bytes": "488MiB"}]
     assert notes(1000 * MIB, prefill=PREFILL, consumers=weights) == [
-        "prefill: requested 24576, clamped to 8192: rank r0 is short by 1.00 GiB in prefill"
+        "prefill: requested 24576, clamped to 8192: "
+        "limited by rank r0 in prefill (1.00 GiB short of 24576)"
     ]
 
 
 def test_a_capacity_that_was_clamped() -> None:
     assert notes(56, **one(77, fit="capacity")) == [
-        "capacity:q: requested 77, clamped to 20: rank r0 is short by 144 B in prefill"
+        "capacity:q: requested 77, clamped to 20: limited by rank r0 in prefill (144 B short of 77)"
     ]
 
 
 def test_a_count_that_was_clamped() -> None:
     assert notes(56, **one(8, fit="count", count=9)) == [
-        "count:q: requested 9, clamped to 2: rank r0 is short by 124 B in prefill"
+        "count:q: requested 9, clamped to 2: limited by rank r0 in prefill (124 B short of 9)"
     ]
     assert notes(56, **one(8, fit="count")) == []  # nothing was asked
 
 
 def test_slots_that_were_clamped_or_are_open() -> None:
     assert notes(100, experts={"slot_bytes": 10, "max_slots": 12}) == [
-        "experts: requested 12, clamped to 10: rank r0 is short by 20 B in prefill"
+        "experts: requested 12, clamped to 10: limited by rank r0 in prefill (20 B short of 12)"
     ]
     assert notes(100, experts={"slot_bytes": 10}) == [
         "experts: no max_slots, so they take what the goals before them leave"
@@ -58,7 +59,8 @@ def test_an_option_that_fell_back() -> None:
     ]
     choices = [{"name": "scratch", "options": options}]
     assert notes(1000 * MIB, choices=choices, **pool(bytes=MIB)) == [
-        "choice:scratch: best dense, fell back to tiled: rank r0 is short by 352.00 MiB in prefill"
+        "choice:scratch: best dense, fell back to tiled: "
+        "limited by rank r0 in prefill (352.00 MiB short of dense)"
     ]
 
 
@@ -66,14 +68,14 @@ def test_the_rank_and_phase_that_are_short_are_named() -> None:
     ranks = [{"name": "r0", "quota": 90}, {"name": "r1", "quota": 100}]
     late = [{"name": "late", "bytes": {"r1": 25}, "phases": ["decode"]}]
     assert notes(ranks=ranks, consumers=late, **one(77, fit="capacity")) == [
-        "capacity:q: requested 77, clamped to 28: rank r1 is short by 125 B in decode"
+        "capacity:q: requested 77, clamped to 28: limited by rank r1 in decode (125 B short of 77)"
     ]
 
 
 def test_a_pool_at_its_limit_is_named_before_any_rank() -> None:
     assert notes(100, **one(77, fit="capacity"), **pool(max_blocks=6)) == [
         "capacity:q: requested 77, clamped to 24: "
-        "pool p would need 20 usable blocks, max_blocks is 6"
+        "limited by pool p (20 usable blocks needed for 77, max_blocks is 6)"
     ]
 
 
@@ -82,10 +84,10 @@ def test_a_goal_of_higher_priority_counts_as_taken() -> None:
     experts = {"slot_bytes": 10, "max_slots": 8}
     sections: dict[str, Any] = {"prefill": prefill, "experts": experts, "fill": "none"}
     assert notes(100, **sections) == [
-        "experts: requested 8, clamped to 6: rank r0 is short by 20 B in prefill"
+        "experts: requested 8, clamped to 6: limited by rank r0 in prefill (20 B short of 8)"
     ]
     assert notes(100, goals=["experts"], **sections) == [
-        "prefill: requested 40, clamped to 20: rank r0 is short by 20 B in prefill"
+        "prefill: requested 40, clamped to 20: limited by rank r0 in prefill (20 B short of 40)"
     ]
 
 
@@ -94,7 +96,7 @@ def test_a_constraint_that_rules_a_value_out_is_named() -> None:
     limit = [{"terms": {"experts": 1}, "max": 3}]
     assert notes(1000, experts=experts, constraints=limit) == [
         "experts: requested 8, clamped to 3: "
-        "a goal of higher priority or a linear constraint rules it out"
+        "ruled out by a goal of higher priority or a linear constraint"
     ]
 
 
@@ -104,7 +106,7 @@ def test_an_option_of_lower_priority_would_give_way() -> None:
     sections: dict[str, Any] = {"choices": choices, "fill": "none", **one(40, fit="capacity")}
     assert agreed(micro(100, **sections)).requests[0].capacity == 40
     assert notes(64, **sections) == [
-        "capacity:q: requested 40, clamped to 24: rank r0 is short by 36 B in prefill"
+        "capacity:q: requested 40, clamped to 24: limited by rank r0 in prefill (36 B short of 40)"
     ]
 
 

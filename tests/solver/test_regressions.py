@@ -100,7 +100,7 @@ caches: [{name: s, kind: state}]
 batches: [{name: b, requests: [{name: q, capacity: 0, fit: count, count: 4}]}]
 choices: [{name: ch, options: [{name: dense, bytes: 10}, {name: tiled, bytes: 0}]}]
 """)
-    note = "count:q: requested 4, clamped to 3: rank g is short by 20 B in prefill"
+    note = "count:q: requested 4, clamped to 3: limited by rank g in prefill (20 B short of 4)"
     assert plan(problem).notes[0] == note
 
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from kvplan.models import Problem
 from kvplan.models.demands import Batch
 from kvplan.models.elastic import Prefill
-from kvplan.models.goals import Constraint
 from kvplan.models.pools import Pool
 from kvplan.models.ranks import Rank
 from kvplan.solver.explain.chunk_floor import lowest_listed, with_chunks, with_floors_from
@@ -22,8 +21,8 @@ MOST_REQUESTS = 48
 """Requests of a batch that are told apart; a larger batch is one demand."""
 PLENTY = 2**52
 """Bytes of a quota that is large beyond need."""
-_ENDLESS = 1 << 200
-_WIDE = 2**55
+ENDLESS = 1 << 200
+"""Bytes of a quota that was dropped."""
 
 
 class Item(NamedTuple):
@@ -75,8 +74,7 @@ def without(
         "relax": (),
         "variants": (),
         "ranks": tuple(
-            _free(rank, constraints) if Item("quota", (i,)) in gone else rank
-            for i, rank in _of(problem.ranks)
+            _free(rank) if Item("quota", (i,)) in gone else rank for i, rank in _of(problem.ranks)
         ),
         "pools": tuple(_pool(pool, i, gone) for i, pool in _of(problem.pools)),
         "batches": tuple(_batch(batch, b, gone) for b, batch in _of(problem.batches)),
@@ -107,16 +105,9 @@ def _left(parts: tuple[Any, ...], kind: str, gone: Items) -> tuple[Any, ...]:
     return tuple(part for i, part in enumerate(parts) if Item(kind, (i,)) not in gone)
 
 
-def _free(rank: Rank, constraints: tuple[Constraint, ...]) -> Rank:
-    """The rank with more bytes than anything takes; not validated, since 64 bits may not do.
-
-    Beside linear constraints CP-SAT may be asked, whose figures stay below 2^62: there it is a
-    thousand times the quota, or a hundredth of that range where that is more than the quota.
-    """
-    quota = _ENDLESS
-    if constraints:
-        quota = min(max(PLENTY, 1024 * rank.quota_bytes), max(_WIDE, 2 * rank.quota_bytes))
-    return Rank.model_construct(name=rank.name, stage=rank.stage, quota=quota, memory=None)
+def _free(rank: Rank) -> Rank:
+    """The rank with more bytes than anything takes; not validated, since 64 bits may not do."""
+    return Rank.model_construct(name=rank.name, stage=rank.stage, quota=ENDLESS, memory=None)
 
 
 def _pool(pool: Pool, index: int, gone: Items) -> Pool:
