@@ -85,10 +85,10 @@ def test_slots_of_several_sizes_are_taken_in_order(slots: int, taken: int) -> No
 
 
 def test_slots_of_all_layers_are_one_allocation() -> None:
-    instance = experts(sizes=((1, 10),), granule=64)
-    assert expert_bytes(2, 3, instance) == 64  # 60 B at once, not three times 64
-    assert expert_bytes(2, 4, instance) == 128
-    assert expert_bytes(0, 4, instance) == 0
+    alike = experts(sizes=((1, 10),), granule=64)
+    assert expert_bytes(2, 3, alike) == 64  # 60 B at once, not three times 64
+    assert expert_bytes(2, 4, alike) == 128
+    assert expert_bytes(0, 4, alike) == 0
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_slots_of_all_layers_are_one_allocation() -> None:
     ],
 )
 def test_what_prefill_may_borrow(slots: int, keep: int, share: tuple[int, int], kept: int) -> None:
-    instance = experts(keep=keep, lend_num=share[0], lend_den=share[1])
-    assert least_kept(slots, instance) == kept
+    lending = experts(keep=keep, lend_num=share[0], lend_den=share[1])
+    assert least_kept(slots, lending) == kept

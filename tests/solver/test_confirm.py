@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import CheckFailed, Disagreement, Infeasible, Problem, SolverError
 from kvplan.solver import plan, solve_confirmed
 from kvplan.solver.answer.assemble import Credit, assemble

@@ -20,7 +20,7 @@ from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.needs import Needs
 from kvplan.solver.cpsat.program import build_program
 from kvplan.solver.cpsat.variables import create_variables
-from support.instance import terms_of, windows
+from support.instance import instance_of, windows
 from support.micro import cache, micro, one, pool
 from support.solutions import at, solutions
 
@@ -195,7 +195,7 @@ def test_the_same_where_an_index_stands_for_the_chunks(
 
 @pytest.mark.parametrize("name", [*NEEDS, *SETTINGS])
 def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -> None:
-    instance = terms_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
+    instance = instance_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
     box = open_box(instance)
     expected = every_point(instance, box)
     assert expected
@@ -205,7 +205,7 @@ def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -
 @pytest.mark.parametrize("name", NEEDS)
 def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
     """Raw blocks of every batch at every capacity, count and chunk, fitting or not."""
-    instance = terms_of(micro(100, **NEEDS[name]))
+    instance = instance_of(micro(100, **NEEDS[name]))
     demand = Demand(instance)
     box = open_box(instance)._replace(usable=tuple(pool.least for pool in instance.pools))
     model = Model()
@@ -233,7 +233,7 @@ def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
 def test_copies_in_the_model_are_the_copies_that_blocks_hold(
     utilization: str, requests: dict[str, Any]
 ) -> None:
-    instance = terms_of(micro(60, resume_utilization=utilization, **requests))
+    instance = instance_of(micro(60, resume_utilization=utilization, **requests))
     demand = Demand(instance)
     model = Model()
     start = least_point(instance)

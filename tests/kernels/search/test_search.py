@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from kvplan.kernels.instance import Variable
-from kvplan.kernels.nested import Search
-from kvplan.kernels.ordered import solve
-from kvplan.kernels.worlds import Bounds
+from kvplan.kernels.search.search import Search
+from kvplan.kernels.search.ordered import solve
+from kvplan.kernels.search.bounds import Bounds
 from kvplan.models import Problem
-from support.instance import nested_of, windows
+from support.instance import search_of, windows
 from support.instances import small_problem
 from support.micro import micro, one, pool
 
 
 def largest(problem: Problem, kind: str, position: int = 0) -> int | None:
-    """The largest value in the only undecided world."""
-    nested = nested_of(problem)
-    [world] = nested.worlds()
-    return nested.largest(world, Variable(kind, position))
+    """The largest value in the only undecided bounds."""
+    search = search_of(problem)
+    [bounds] = search.starts()
+    return search.largest(bounds, Variable(kind, position))
 
 
 def staged(quota: int, per_token: int = 1, **sections: Any) -> Problem:
@@ -121,21 +121,21 @@ def test_a_later_request_may_take_any_capacity_of_its_first_period() -> None:
     prefill = {"requested": 20, "min": 4, "step": 4, "staging": [{"name": "s", "per_token": 1}]}
     problem = four_windows(97).model_dump(mode="json", exclude_unset=True)
     both = Problem.model_validate({**problem, "prefill": prefill, "goals": ["prefill"]})
-    answer = solve(nested_of(both))
+    answer = solve(search_of(both))
     assert answer is not None
     assert answer.exact
-    assert (nested_of(both).instance.chunks[answer.point.chunk], answer.point.capacities) == (
+    assert (search_of(both).instance.chunks[answer.point.chunk], answer.point.capacities) == (
         20,
         (480,),
     )
 
 
 def test_nothing_fits_is_none() -> None:
-    assert solve(nested_of(micro(49, **one(20)))) is None
+    assert solve(search_of(micro(49, **one(20)))) is None
 
 
 def test_goals_of_an_answer_have_equal_values_and_bounds() -> None:
-    answer = solve(nested_of(staged(77, experts={"slot_bytes": 3, "max_slots": 9})))
+    answer = solve(search_of(staged(77, experts={"slot_bytes": 3, "max_slots": 9})))
     assert answer is not None
     assert answer.exact
     assert answer.values == answer.bounds
@@ -145,26 +145,26 @@ def test_goals_of_an_answer_have_equal_values_and_bounds() -> None:
 # --- every variable of random problems against a scan of all its values --------------------------
 
 
-def scanned(nested: Search, world: Bounds, variable: Variable) -> int | None:
+def scanned(search: Search, bounds: Bounds, variable: Variable) -> int | None:
     """The last value that is possible, from the smallest on; needs may fall with a capacity."""
     if variable.kind == "capacity":
-        low, high = nested.range_of(world, variable)
+        low, high = search.range_of(bounds, variable)
         assert high is not None
         fitting = [
             value
             for value in range(low, high + 1)
-            if nested.possible(nested.settled(world, variable, value))
+            if search.possible(search.settled(bounds, variable, value))
         ]
         return max(fitting, default=None)
-    if not nested.possible(world):
+    if not search.possible(bounds):
         return None
     if variable.kind == "prefill":
-        chunks = nested.instance.chunks
-        return max(c for c in chunks if nested.possible(nested.at_least(world, variable, c)))
-    low, high = nested.range_of(world, variable)
+        chunks = search.instance.chunks
+        return max(c for c in chunks if search.possible(search.at_least(bounds, variable, c)))
+    low, high = search.range_of(bounds, variable)
     last = low
     for value in range(low, low + 400 if high is None else high + 1):
-        if nested.possible(nested.at_least(world, variable, value)):
+        if search.possible(search.at_least(bounds, variable, value)):
             last = value
     return last
 
@@ -172,30 +172,30 @@ def scanned(nested: Search, world: Bounds, variable: Variable) -> int | None:
 @pytest.mark.parametrize("seed", range(48))
 def test_the_largest_value_of_every_variable_is_the_last_one_possible(seed: int) -> None:
     problem = small_problem(seed, constraints=False, choices=False)
-    nested = nested_of(problem)
-    [world] = nested.worlds()
+    search = search_of(problem)
+    [bounds] = search.starts()
     variables = [
         Variable("count" if fitted.is_count else "capacity", index)
-        for index, fitted in enumerate(nested.instance.fitted)
+        for index, fitted in enumerate(search.instance.fitted)
     ]
     if problem.prefill is not None:
         variables.append(Variable("prefill"))
     if problem.experts is not None:
         variables.append(Variable("experts"))
     for variable in variables:
-        assert nested.largest(world, variable) == scanned(nested, world, variable), variable
+        assert search.largest(bounds, variable) == scanned(search, bounds, variable), variable
 
 
 @pytest.mark.parametrize("seed", range(48))
 def test_the_largest_blocks_are_the_last_ones_that_fit(seed: int) -> None:
-    nested = nested_of(small_problem(seed, constraints=False, choices=False, fit=False))
-    [world] = nested.worlds()
-    for index, instance in enumerate(nested.instance.pools):
-        top = nested.largest(world, Variable("blocks", index))
+    search = search_of(small_problem(seed, constraints=False, choices=False, fit=False))
+    [bounds] = search.starts()
+    for index, instance in enumerate(search.instance.pools):
+        top = search.largest(bounds, Variable("blocks", index))
         if top is None:
-            assert not nested.possible(world)
+            assert not search.possible(bounds)
             continue
         assert top % instance.multiple == 0
-        assert nested.possible(nested.at_least(world, Variable("blocks", index), top))
-        above = nested.at_least(world, Variable("blocks", index), top + instance.multiple)
-        assert not nested.possible(above)
+        assert search.possible(search.at_least(bounds, Variable("blocks", index), top))
+        above = search.at_least(bounds, Variable("blocks", index), top + instance.multiple)
+        assert not search.possible(above)

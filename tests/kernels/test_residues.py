@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
-from support.instance import last, terms_of, windows
+from support.instance import last, instance_of, windows
 from support.micro import micro
 
 MOST = 300
@@ -31,12 +31,12 @@ def test_without_an_upper_end_it_is_found_by_doubling(limit: int) -> None:
     assert largest_unbounded(lambda n: n <= limit + 9, 9, 9) == 9
 
 
-def problem_terms(caches: list[dict[str, Any]], prefix: int = 0, flight: int = 1) -> Instance:
+def problem_of(caches: list[dict[str, Any]], prefix: int = 0, flight: int = 1) -> Instance:
     """One fitted request with some tokens in flight, every cache on a pool of its own."""
     pools = [{"name": f"p{index}", "bytes": 10} for index in range(len(caches))]
     placed = [{**c, "name": f"c{i}", "pool": f"p{i}"} for i, c in enumerate(caches)]
     request = {"capacity": MOST, "history": MOST - flight, "fit": "capacity"}
-    return terms_of(
+    return instance_of(
         micro(
             pools=pools,
             caches=placed,
@@ -49,23 +49,23 @@ WINDOWS = [*windows(16, 40), *windows(64, 100)]
 SCRATCH = {"fraction": "1/4", "max_rewind": 5}
 FULL = {"kind": "full", "tokens_per_block": 24}
 CASES: dict[str, Instance] = {
-    "full": problem_terms([FULL, {"kind": "full", "tokens_per_block": 7}]),
-    "windows of 16 and 64": problem_terms(WINDOWS),
-    "windows and full": problem_terms([*WINDOWS, FULL], flight=9),
-    "sinks": problem_terms([{**w, "sink": 33} for w in WINDOWS]),
-    "scratch": problem_terms([{**w, "scratch": SCRATCH} for w in WINDOWS], flight=90),
-    "prefix": problem_terms(WINDOWS, prefix=70, flight=3),
-    "prefix, scratch and full": problem_terms(
+    "full": problem_of([FULL, {"kind": "full", "tokens_per_block": 7}]),
+    "windows of 16 and 64": problem_of(WINDOWS),
+    "windows and full": problem_of([*WINDOWS, FULL], flight=9),
+    "sinks": problem_of([{**w, "sink": 33} for w in WINDOWS]),
+    "scratch": problem_of([{**w, "scratch": SCRATCH} for w in WINDOWS], flight=90),
+    "prefix": problem_of(WINDOWS, prefix=70, flight=3),
+    "prefix, scratch and full": problem_of(
         [{**w, "scratch": SCRATCH} for w in WINDOWS] + [FULL], prefix=35, flight=130
     ),
-    "peak and in flight": problem_terms(
+    "peak and in flight": problem_of(
         [
             {"kind": "window", "window": 30, "in_flight": 8, "tokens_per_block": 5},
             {"kind": "window", "keep": "in_flight", "window": 30, "tokens_per_block": 9},
             *windows(16, 40),
         ]
     ),
-    "nothing in flight": problem_terms(windows(8, 1, 10, 34), flight=0),
+    "nothing in flight": problem_of(windows(8, 1, 10, 34), flight=0),
 }
 
 
@@ -122,7 +122,7 @@ def test_some_need_falls_as_the_capacity_grows_where_a_window_is_live(name: str)
 
 def test_few_probes_are_made() -> None:
     """Two classes of 64 and about 20 halvings, where every token would be a million."""
-    instance = problem_terms(WINDOWS)
+    instance = problem_of(WINDOWS)
     asked: list[int] = []
 
     def fits(capacity: int) -> bool:
@@ -136,7 +136,7 @@ def test_few_probes_are_made() -> None:
 @given(st.data())
 def test_a_random_limit_of_every_class_is_found(data: st.DataObject) -> None:
     """Fits of blocks of 16 in periods of 64: each class has its own limit, or none."""
-    instance = problem_terms(WINDOWS)
+    instance = problem_of(WINDOWS)
     low = data.draw(st.integers(1, 200), "low")
     high = data.draw(st.integers(low, 600), "high")
     limits = {r: data.draw(st.integers(-1, 700), f"class {r}") for r in (0, 16, 32, 48)}

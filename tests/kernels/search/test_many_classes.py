@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.kernels import capacity as grids
 from kvplan.kernels.instance import Variable
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.solver.formulate.formulation import formulate
 
@@ -48,22 +48,22 @@ def problem(rng: random.Random) -> Problem:
 @pytest.mark.parametrize("seed", range(150))
 def test_bounded_search_equals_every_token(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grids, "MANY_CLASSES", 0)
-    nested = Search(formulate(problem(random.Random(seed))).instance)
-    nested._ladders[0] = False
-    (world,) = nested.worlds()
-    high = world.high[0]
+    search = Search(formulate(problem(random.Random(seed))).instance)
+    search._ladders[0] = False
+    (bounds,) = search.starts()
+    high = bounds.high[0]
     assert high is not None
-    every = range(world.low[0], high + 1)
-    fitting = [c for c in every if nested.fits(world, nested.corner(world, (c,)))]
-    assert nested.largest(world, Variable("capacity", 0)) == max(fitting, default=None)
+    every = range(bounds.low[0], high + 1)
+    fitting = [c for c in every if search.fits(bounds, search.corner(bounds, (c,)))]
+    assert search.largest(bounds, Variable("capacity", 0)) == max(fitting, default=None)
 
 
 def test_bounds_enclose_the_need() -> None:
     for seed in range(60):
-        nested = Search(formulate(problem(random.Random(seed))).instance)
-        below, above = nested.bounded(0, 0).demand, nested.bounded(0, 1).demand
-        for capacity in range(nested.instance.fitted[0].least, 200):
-            need = nested.demand.own(0, capacity, 0)
+        search = Search(formulate(problem(random.Random(seed))).instance)
+        below, above = search.bounded(0, 0).demand, search.bounded(0, 1).demand
+        for capacity in range(search.instance.fitted[0].least, 200):
+            need = search.demand.own(0, capacity, 0)
             assert all(
                 low <= exact <= high
                 for low, exact, high in zip(
