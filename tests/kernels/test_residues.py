@@ -1,34 +1,23 @@
-"""The candidates of a fitted capacity against every token."""
+"""Residue classes of a variable capacity, and its least needs, against every token."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.kernels.capacity import CapacityGrid, bisect_largest, largest_unbounded
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
+from kvplan.kernels.largest import bisect_largest
+from kvplan.kernels.residues import Residues, count_least, falling, live_period
 from support.instance import last, instance_of, windows
 from support.micro import micro
 
 MOST = 300
-
-
-@pytest.mark.parametrize("low", [0, 3])
-@pytest.mark.parametrize("limit", [3, 4, 11, 16, 17])
-def test_bisection_finds_the_last_that_fits(low: int, limit: int) -> None:
-    assert bisect_largest(lambda n: n <= limit, low, 16) == min(limit, 16)
-
-
-@pytest.mark.parametrize("limit", [0, 1, 2, 3, 6, 7, 8, 1000])
-def test_without_an_upper_end_it_is_found_by_doubling(limit: int) -> None:
-    assert largest_unbounded(lambda n: n <= limit, 0, None) == limit
-    assert largest_unbounded(lambda n: n <= limit, 0, 5) == min(limit, 5)
-    assert largest_unbounded(lambda n: n <= limit + 9, 9, 9) == 9
 
 
 def problem_of(caches: list[dict[str, Any]], prefix: int = 0, flight: int = 1) -> Instance:
@@ -83,60 +72,117 @@ def limits_of(needs: dict[int, tuple[int, ...]], rng: random.Random) -> tuple[in
     return tuple(max(a, b) - rng.choice((0, 0, 1)) for a, b in zip(first, second, strict=True))
 
 
+def by_classes(residues: Residues, fits: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The largest capacity in [low, high] that fits: the requested one, or a bisection a class."""
+    if fits(high):
+        return high
+    found = []
+    for residue in residues.classes:
+        first = low + (residue - low) % residues.period
+        steps = (high - 1 - first) // residues.period
+        if steps >= 0 and fits(first):
+            last = bisect_largest(lambda n, at=first: fits(at + n * residues.period), 0, steps)
+            found.append(first + last * residues.period)
+    return max(found, default=None)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_largest_that_fits_is_found_whatever_the_limits(name: str) -> None:
     instance = CASES[name]
     needs, rng = needs_of(instance), random.Random(name)
-    grid = CapacityGrid(instance, 0)
+    residues = Residues(instance, 0)
     for _ in range(120):
         limits = limits_of(needs, rng)
         low = rng.randint(instance.fitted[0].least, MOST)
         high = rng.randint(low, MOST)
         fitting = {c: all(map(int.__le__, needs[c], limits)) for c in range(low, high + 1)}
-        assert grid.largest(fitting.__getitem__, low, high) == last(fitting.values(), low)
+        found = by_classes(residues, fitting.__getitem__, low, high)
+        assert found == last(fitting.values(), low)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_low_points_contain_a_fit_if_there_is_one(name: str) -> None:
+def test_no_need_falls_along_a_residue_class(name: str) -> None:
+    needs, period = needs_of(CASES[name]), Residues(CASES[name], 0).period
+    for capacity, need in needs.items():
+        later = needs.get(capacity + period, need)
+        assert all(map(int.__le__, need, later)), capacity
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_needs_rise_only_after_a_class_and_fall_only_at_a_falling_capacity(name: str) -> None:
+    instance = CASES[name]
+    needs, residues = needs_of(instance), Residues(instance, 0)
+    falls = falling(instance, 0)
+    for capacity, need in needs.items():
+        later = needs.get(capacity + 1, need)
+        if any(map(int.__lt__, need, later)):
+            assert capacity % residues.period in residues.classes, capacity
+        if any(map(int.__gt__, need, later)):
+            assert any((capacity + 1) % t == offset for t, offset in falls), capacity
+
+
+@pytest.mark.parametrize(
+    ("name", "period", "classes"),
+    [
+        ("full", 1, [0]),
+        ("windows of 16 and 64", 64, [0, 16, 32, 48]),
+        ("windows and full", 64, [*range(0, 64, 8)]),
+        ("sinks", 64, [0, 16, 32, 48]),
+        # Also C = C - H = 90 and C = R = 5, mod 16 and mod 64.
+        ("scratch", 64, [0, 5, 10, 16, 21, 26, 32, 37, 42, 48, 53, 58]),
+        ("prefix", 64, [0, 3, 16, 19, 32, 35, 48, 51]),
+        ("peak and in flight", 16, [*range(16)]),
+        ("nothing in flight", 8, [0]),
+    ],
+)
+def test_no_more_classes_than_needs_step_at(name: str, period: int, classes: list[int]) -> None:
+    residues = Residues(CASES[name], 0)
+    assert (residues.period, residues.classes) == (period, classes)
+
+
+def test_without_a_window_a_class_is_as_fine_as_the_blocks_allow() -> None:
+    residues = Residues(problem_of([FULL, {"kind": "full", "tokens_per_block": 36}]), 0)
+    assert (residues.period, residues.classes) == (12, [0])
+    state = Residues(problem_of([{"kind": "state"}]), 0)
+    assert (state.period, state.classes) == (1, [0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_least_needs_contain_a_fit_if_there_is_one(name: str) -> None:
     instance = CASES[name]
     needs, rng = needs_of(instance), random.Random(name)
-    grid = CapacityGrid(instance, 0)
+    residues = Residues(instance, 0)
     for _ in range(120):
         limits = limits_of(needs, rng)
         low = rng.randint(instance.fitted[0].least, MOST)
         high = rng.randint(low, MOST)
-        lows = grid.lows(low, high)
-        assert all(low <= point <= high for point in lows)
+        points = residues.least(low, high)
+        assert all(low <= point <= high for point in points)
         anywhere = any(all(map(int.__le__, needs[c], limits)) for c in range(low, high + 1))
-        assert any(all(map(int.__le__, needs[c], limits)) for c in lows) == anywhere
+        assert any(all(map(int.__le__, needs[c], limits)) for c in points) == anywhere
+        assert len(points) <= 1 + sum(live_period(instance) // t for t, _ in falling(instance, 0))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_more_least_needs_are_listed_than_counted(name: str) -> None:
+    instance = CASES[name]
+    least = instance.fitted[0].least
+    assert len(Residues(instance, 0).least(least, MOST)) <= 1 + count_least(instance, 0)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_some_need_falls_as_the_capacity_grows_where_a_window_is_live(name: str) -> None:
-    """The cases are no plain bisection, but for the one without a live window."""
+    """The cases are no plain bisection, but for those without a live window."""
     needs = needs_of(CASES[name])
     steps = [(needs[c], needs[c + 1]) for c in needs if c + 1 in needs]
     falls = any(any(map(int.__gt__, now, then)) for now, then in steps)
     assert falls == (name != "full")
 
 
-def test_few_probes_are_made() -> None:
-    """Two classes of 64 and about 20 halvings, where every token would be a million."""
-    instance = problem_of(WINDOWS)
-    asked: list[int] = []
-
-    def fits(capacity: int) -> bool:
-        asked.append(capacity)
-        return capacity <= 654_321
-
-    assert CapacityGrid(instance, 0).largest(fits, 1, 2**20) == 654_320
-    assert len(asked) < 4 * 25
-
-
 @given(st.data())
 def test_a_random_limit_of_every_class_is_found(data: st.DataObject) -> None:
     """Fits of blocks of 16 in periods of 64: each class has its own limit, or none."""
-    instance = problem_of(WINDOWS)
+    residues = Residues(problem_of(WINDOWS), 0)
     low = data.draw(st.integers(1, 200), "low")
     high = data.draw(st.integers(low, 600), "high")
     limits = {r: data.draw(st.integers(-1, 700), f"class {r}") for r in (0, 16, 32, 48)}
@@ -150,4 +196,4 @@ def test_a_random_limit_of_every_class_is_found(data: st.DataObject) -> None:
         return step <= limits[step % 64]
 
     everything = [fits(c) for c in range(low, high + 1)]
-    assert CapacityGrid(instance, 0).largest(fits, low, high) == last(everything, low)
+    assert by_classes(residues, fits, low, high) == last(everything, low)
