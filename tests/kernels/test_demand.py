@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.kernels.demand import Demand
 from kvplan.models import Problem
-from support.instance import raw_of, instance_of, windows
+from support.instance import instance_of, raw_of, windows
 from support.micro import cache, micro, one, pool
 
 # TensorRT-LLM KVCacheManagerV2: four full layers, two windows of 128 with a sink of 5, one state.

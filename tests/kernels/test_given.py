@@ -1,4 +1,4 @@
-"""Many given requests: summed as arrays, exactly, and one by one where int64 would not hold them."""
+"""Given requests: many are summed as arrays, exactly, or one by one where int64 is too narrow."""
 
 from __future__ import annotations
 

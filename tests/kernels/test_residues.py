@@ -14,7 +14,7 @@ from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.largest import bisect_largest
 from kvplan.kernels.residues import Residues, count_least, falling, live_period
-from support.instance import last, instance_of, windows
+from support.instance import instance_of, last, windows
 from support.micro import micro
 
 MOST = 300

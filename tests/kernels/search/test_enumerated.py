@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kvplan.kernels.instance import Instance, Objective, Variable
+from kvplan.kernels.search.bounds import Bounds
 from kvplan.kernels.search.enumerated import is_listable, raise_listed
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import term_value
-from kvplan.kernels.search.bounds import Bounds
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.formulate.formulation import formulate
 
