@@ -76,11 +76,12 @@ class GivenBlocks:
 
     def _is_narrow(self, term: NeedTerm) -> bool:
         """Whether no figure, product or sum leaves int64."""
-        figures = [each for each in (*term[1:7], *(term.scratch or ())) if each is not None]
+        bounds = (*term[1:7], term.least, *(term.scratch or ()))
+        figures = [each for each in bounds if each is not None]
         if max(figures) >= SAFE or max(map(max, self._bearing)) >= SAFE:
             return False
         capacities, _, counts = self._bearing
-        each = term.groups * (max(capacities) + abs(term.extra))
+        each = term.groups * (max(*capacities, term.least or 0) + abs(term.extra))
         return each * max(counts) * len(counts) < _INT64
 
     def _as_arrays(self) -> tuple[Any, Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
 from kvplan.models import Plan, Problem
 from kvplan.models.messages import shown

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from kvplan.kernels.instance import Variable
+from kvplan.kernels.moving import Moving
 from kvplan.kernels.search.bounds import Bounds
 from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
-from support.instance import nested_of, windows
+from support.instance import search_of, windows
 from support.instances import small_problem
 from support.micro import micro, one, pool
+from support.points import MOST_OPEN, Points
 
 
 def largest(problem: Problem, kind: str, position: int = 0) -> int | None:
-    """The largest value in the only undecided world."""
-    nested = nested_of(problem)
-    [world] = nested.worlds()
-    return nested.largest(world, Variable(kind, position))
+    """The largest value in the only undecided bounds."""
+    search = search_of(problem)
+    [bounds] = search.starts()
+    return search.largest(bounds, Variable(kind, position))
 
 
 def staged(quota: int, per_token: int = 1, **sections: Any) -> Problem:
@@ -121,81 +125,125 @@ def test_a_later_request_may_take_any_capacity_of_its_first_period() -> None:
     prefill = {"requested": 20, "min": 4, "step": 4, "staging": [{"name": "s", "per_token": 1}]}
     problem = four_windows(97).model_dump(mode="json", exclude_unset=True)
     both = Problem.model_validate({**problem, "prefill": prefill, "goals": ["prefill"]})
-    answer = solve(nested_of(both))
+    answer = solve(search_of(both))
     assert answer is not None
     assert answer.exact
-    assert (nested_of(both).instance.chunks[answer.point.chunk], answer.point.capacities) == (
+    assert (search_of(both).instance.chunks[answer.point.chunk], answer.point.capacities) == (
         20,
         (480,),
     )
 
 
 def test_nothing_fits_is_none() -> None:
-    assert solve(nested_of(micro(49, **one(20)))) is None
+    assert solve(search_of(micro(49, **one(20)))) is None
 
 
 def test_goals_of_an_answer_have_equal_values_and_bounds() -> None:
-    answer = solve(nested_of(staged(77, experts={"slot_bytes": 3, "max_slots": 9})))
+    answer = solve(search_of(staged(77, experts={"slot_bytes": 3, "max_slots": 9})))
     assert answer is not None
     assert answer.exact
     assert answer.values == answer.bounds
     assert [int(value) for value in answer.values] == [24, 1, 5]
 
 
-# --- every variable of random problems against a scan of all its values --------------------------
+# --- every variable of random problems against every point ---------------------------------------
+
+SWITCHES: list[dict[str, bool]] = [{}, {"prefix": True}, {"scratch": True}, {"granules": True}]
 
 
-def scanned(nested: Search, world: Bounds, variable: Variable) -> int | None:
-    """The last value that is possible, from the smallest on; needs may fall with a capacity."""
-    if variable.kind == "capacity":
-        low, high = nested.range_of(world, variable)
-        assert high is not None
-        fitting = [
-            value
-            for value in range(low, high + 1)
-            if nested.possible(nested.settled(world, variable, value))
-        ]
-        return max(fitting, default=None)
-    if not nested.possible(world):
-        return None
-    if variable.kind == "prefill":
-        chunks = nested.instance.chunks
-        return max(c for c in chunks if nested.possible(nested.at_least(world, variable, c)))
-    low, high = nested.range_of(world, variable)
-    last = low
-    for value in range(low, low + 400 if high is None else high + 1):
-        if nested.possible(nested.at_least(world, variable, value)):
-            last = value
-    return last
-
-
-@pytest.mark.parametrize("seed", range(48))
-def test_the_largest_value_of_every_variable_is_the_last_one_possible(seed: int) -> None:
-    problem = small_problem(seed, constraints=False, choices=False)
-    nested = nested_of(problem)
-    [world] = nested.worlds()
-    variables = [
+def variables_of(search: Search) -> list[Variable]:
+    """Every variable of an instance."""
+    instance = search.instance
+    found = [
         Variable("count" if fitted.is_count else "capacity", index)
-        for index, fitted in enumerate(nested.instance.fitted)
+        for index, fitted in enumerate(instance.fitted)
     ]
-    if problem.prefill is not None:
-        variables.append(Variable("prefill"))
-    if problem.experts is not None:
-        variables.append(Variable("experts"))
-    for variable in variables:
-        assert nested.largest(world, variable) == scanned(nested, world, variable), variable
+    found += [Variable("blocks", index) for index in range(len(instance.pools))]
+    found += [Variable("choice", index) for index in range(len(instance.choices))]
+    found += [Variable("prefill")] if len(instance.chunks) > 1 else []
+    found += [Variable("experts")] if instance.experts is not None else []
+    demand = search.demand
+    held = [any(demand.given(b, 0)) for b in range(len(instance.batches))]
+    return found + [Variable("copies", index) for index, some in enumerate(held) if some]
 
 
-@pytest.mark.parametrize("seed", range(48))
-def test_the_largest_blocks_are_the_last_ones_that_fit(seed: int) -> None:
-    nested = nested_of(small_problem(seed, constraints=False, choices=False, fit=False))
-    [world] = nested.worlds()
-    for index, instance in enumerate(nested.instance.pools):
-        top = nested.largest(world, Variable("blocks", index))
-        if top is None:
-            assert not nested.possible(world)
+def is_small(search: Search, bounds: Bounds) -> bool:
+    """Whether all points can be tried in a moment."""
+    points = 1
+    for low, high in zip(bounds.low, bounds.high, strict=True):
+        points *= 1 + (MOST_OPEN if high is None else high - low)
+    return points <= 1200
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=lambda each: "".join(each) or "any")
+@pytest.mark.parametrize("part", range(4))
+def test_the_largest_value_of_every_variable_is_the_best_of_all_points(
+    part: int, switches: dict[str, bool]
+) -> None:
+    tried: Counter[str] = Counter()
+    for seed in range(30 * part, 30 * part + 30):
+        search = search_of(small_problem(seed, constraints=False, **switches))
+        points, rng = Points(search.instance), random.Random(seed)
+        bounds = rng.choice(search.starts())
+        if not is_small(search, bounds):
             continue
-        assert top % instance.multiple == 0
-        assert nested.possible(nested.at_least(world, Variable("blocks", index), top))
-        above = nested.at_least(world, Variable("blocks", index), top + instance.multiple)
-        assert not nested.possible(above)
+        variables = variables_of(search)
+        rng.shuffle(variables)
+        for variable in variables:
+            expected = points.largest(bounds, variable)
+            assert search.possible(bounds) == points.possible(bounds)
+            found = search.largest(bounds, variable)
+            assert found == expected, (seed, variable)
+            if found is None:
+                break
+            tried[variable.kind] += 1
+            # What follows is sought with this one at its best, or a little below.
+            worse = found - rng.choice((0, 0, 1))
+            if variable.kind != "choice" and points.possible(
+                search.at_least(bounds, variable, worse)
+            ):
+                bounds = search.at_least(bounds, variable, worse)
+                if worse == found:
+                    bounds = search.settled(bounds, variable, found)
+    assert {"capacity", "count", "blocks", "prefill", "experts", "copies"} <= {*tried}, tried
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_other_limits_answer_as_a_new_search(part: int) -> None:
+    fitting = 0
+    for seed in range(25 * part, 25 * part + 25):
+        search, rng = search_of(small_problem(seed, constraints=False)), random.Random(seed)
+        for _ in range(3):
+            share = rng.randint(60, 140)
+            budgets = tuple(
+                budget._replace(limit_bytes=budget.limit_bytes * share // 100)
+                for budget in search.instance.budgets
+            )
+            instance = search.instance._replace(budgets=budgets)
+            twin, fresh = search.with_limits(instance), Search(instance)
+            for bounds in fresh.starts():
+                for variable in variables_of(fresh):
+                    assert twin.largest(bounds, variable) == fresh.largest(bounds, variable), seed
+            answer = solve(twin)
+            assert answer == solve(fresh), seed
+            fitting += answer is not None
+        again = search.with_limits(search.instance)
+        assert solve(again) == solve(search) == solve(Search(search.instance)), seed
+    assert fitting > 20
+
+
+def test_few_capacities_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two block sizes, four classes of 64 and 2^20 tokens."""
+    asked: list[int] = []
+    plain = Moving._evaluate
+
+    def noted(self: Moving, value: int) -> Any:
+        asked.append(value)
+        return plain(self, value)
+
+    monkeypatch.setattr(Moving, "_evaluate", noted)
+    caches = [*windows(16, 40), *windows(64, 100)]
+    caches.append({"name": "f", "kind": "full", "tokens_per_block": 16})
+    problem = micro(400_000, caches=caches, **one(2**20, fit="capacity"))
+    assert largest(problem, "capacity") == 639_920
+    assert len(asked) < 20

@@ -18,7 +18,7 @@ from kvplan.kernels.instance import Instance
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.sweep.fit import fit as by_name
 from support.cases import CASES, load
-from support.instance import terms_of, windows
+from support.instance import instance_of, windows
 from support.instances import small_problem
 from support.micro import micro, one
 from support.scenarios import (
@@ -42,7 +42,7 @@ SOLVERS = pytest.mark.parametrize("solver", [by_numpy, WITH_TORCH])
 def drawn_terms(seed: int) -> Instance | None:
     """A small problem that the batched search takes; None where the seed gives bad input."""
     try:
-        return terms_of(small_problem(seed, constraints=False, weighted=False))
+        return instance_of(small_problem(seed, constraints=False, weighted=False))
     except InvalidProblem:
         return None
 
@@ -59,7 +59,7 @@ def test_every_decision_is_the_scalar_search_s(solver: Solver, seed: int) -> Non
 @SOLVERS
 @pytest.mark.parametrize("name", CASES)
 def test_shipped_cases_at_other_quotas(solver: Solver, name: str) -> None:
-    instance = terms_of(load(name))
+    instance = instance_of(load(name))
     quotas = quotas_around(instance, np.random.default_rng(7), 6)
     number = 1 if quotas is None else len(quotas)
     scenarios = Scenarios(number, quotas)
@@ -82,7 +82,7 @@ def two_windows(*block_tokens: int, capacity: int = 2**20) -> Problem:
     "sizes", [(16, 64), (1584, 1600), (32,)], ids=["16 with 64", "1584 with 1600", "32"]
 )
 def test_caches_of_several_block_sizes(solver: Solver, sizes: tuple[int, ...]) -> None:
-    instance = terms_of(two_windows(*sizes))
+    instance = instance_of(two_windows(*sizes))
     quotas = np.random.default_rng(3).integers(0, 400_000, (20, 1))
     capacities = np.random.default_rng(4).integers(2 * 1584 + 3, 2**20, 20)
     scenarios = Scenarios(20, quotas, {0: capacities})
@@ -94,7 +94,7 @@ def test_a_need_that_falls_as_the_capacity_grows(solver: Solver) -> None:
     """At 97 tokens four requests hold 3 blocks each, at 128 ... 480 only 2 (TensorRT-LLM V2)."""
     request = {"capacity": 500, "count": 4, "fit": "capacity", "min_capacity": 97}
     batches = [{"name": "b", "requests": [request]}]
-    instance = terms_of(micro(caches=windows(32, 64), batches=batches))
+    instance = instance_of(micro(caches=windows(32, 64), batches=batches))
     scenarios = Scenarios(4, np.array([[79], [80], [119], [120]]))
     found = solver(instance, scenarios)
     assert found.capacities[:, 0].tolist() == [0, 480, 480, 500]
@@ -115,7 +115,7 @@ def test_rungs_from_the_first_one_change_nothing(
     ]
     request = {"capacity": 2000, "history": 1600, "fit": "capacity", "min_capacity": 401}
     batches = [{"name": "b", "requests": [request, {"capacity": 50, "count": 2}]}]
-    instance = terms_of(micro(caches=caches, batches=batches))
+    instance = instance_of(micro(caches=caches, batches=batches))
     capacities = np.random.default_rng(8).integers(401, 2000, 90)
     scenarios = Scenarios(90, np.arange(0, 1800, 20)[:, None], {0: capacities})
     assert_equal(by_numpy(instance, scenarios), one_by_one(instance, scenarios))
@@ -123,7 +123,7 @@ def test_rungs_from_the_first_one_change_nothing(
 
 @SOLVERS
 def test_quotas_from_nothing_to_two_to_the_44th(solver: Solver) -> None:
-    instance = terms_of(two_windows(16, 64))
+    instance = instance_of(two_windows(16, 64))
     quotas = np.array([[0], [1], [2**20], [2**30 - 1], [2**40 + 3], [2**44]])
     scenarios = Scenarios(6, quotas)
     found = solver(instance, scenarios)
@@ -133,7 +133,7 @@ def test_quotas_from_nothing_to_two_to_the_44th(solver: Solver) -> None:
 
 @SOLVERS
 def test_columns_may_be_views_and_lists(solver: Solver) -> None:
-    instance = terms_of(micro(**one(20, fit="capacity")))
+    instance = instance_of(micro(**one(20, fit="capacity")))
     quotas = np.arange(100)[::-3, None]
     quotas.flags.writeable = False
     expected = one_by_one(instance, Scenarios(len(quotas), quotas))
@@ -143,7 +143,7 @@ def test_columns_may_be_views_and_lists(solver: Solver) -> None:
 
 @SOLVERS
 def test_no_scenario_is_no_answer(solver: Solver) -> None:
-    instance = terms_of(load("strata_plan"))
+    instance = instance_of(load("strata_plan"))
     empty = solver(instance, Scenarios(0, np.zeros((0, 1), dtype=np.int64)))
     assert_equal(empty, one_by_one(instance, Scenarios(0)))
     assert empty.usable.shape == (0, len(instance.pools))
@@ -157,7 +157,7 @@ def sampled(fits: Fits, instance: Instance, scenarios: Scenarios, number: int) -
 
 
 def test_a_million_scenarios() -> None:
-    instance = terms_of(two_windows(16, 64))
+    instance = instance_of(two_windows(16, 64))
     scenarios = Scenarios(10**6, np.random.default_rng(5).integers(0, 2**22, (10**6, 1)))
     done: list[tuple[int, int]] = []
     fits = fit(instance, scenarios, progress=lambda *at: done.append(at))
@@ -168,7 +168,7 @@ def test_a_million_scenarios() -> None:
 @pytest.mark.parametrize("elements", [1, 7, 64])
 def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
     monkeypatch.setattr("kvplan.kernels.arrays.compiled.HOST_ELEMENTS", elements)
-    instance = terms_of(two_windows(16, 64))
+    instance = instance_of(two_windows(16, 64))
     scenarios = Scenarios(50, np.random.default_rng(6).integers(0, 2**17, (50, 1)))
     assert_equal(fit(instance, scenarios), one_by_one(instance, scenarios))
 
@@ -184,17 +184,17 @@ def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch, elements: int) ->
     ],
 )
 def test_what_it_cannot_take_is_named(sections: dict[str, Any], name: str) -> None:
-    instance = terms_of(micro(**one(20, fit="capacity"), **sections))
+    instance = instance_of(micro(**one(20, fit="capacity"), **sections))
     with pytest.raises(RefusedError, match=name):
         Batch(instance)
 
 
 def test_figures_that_may_overflow_are_refused() -> None:
-    instance = terms_of(micro(**one(2**40, fit="capacity", count=2**20)))
+    instance = instance_of(micro(**one(2**40, fit="capacity", count=2**20)))
     with pytest.raises(RefusedError, match="64-bit"):
         fit(instance, Scenarios(1))
     with pytest.raises(RefusedError, match="64-bit"):
-        fit(terms_of(micro(**one(20))), Scenarios(1, np.array([[2**62]])))
+        fit(instance_of(micro(**one(20))), Scenarios(1, np.array([[2**62]])))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_figures_that_may_overflow_are_refused() -> None:
 )
 def test_columns_out_of_bounds(scenarios: Scenarios, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        fit(terms_of(micro(**one(20, fit="capacity"))), scenarios)
+        fit(instance_of(micro(**one(20, fit="capacity"))), scenarios)
 
 
 def test_more_points_than_the_scalar_search_looks_at_are_left_to_it() -> None:
@@ -228,8 +228,8 @@ def test_more_points_than_the_scalar_search_looks_at_are_left_to_it() -> None:
     caches.append({"name": "full", "pool": "p", "kind": "full", "tokens_per_block": 31})
     problem = micro(caches=caches, **one(4000, fit="capacity"))
     with pytest.raises(RefusedError, match="candidate points"):
-        Batch(terms_of(problem))
+        Batch(instance_of(problem))
     sweep = by_name(problem, {"quota": [0, 40, 400]})
     assert "candidate points" in sweep.notes[0]
-    expected = one_by_one(terms_of(problem), Scenarios(3, np.array([[0], [40], [400]])))
+    expected = one_by_one(instance_of(problem), Scenarios(3, np.array([[0], [40], [400]])))
     assert sweep.capacities.tolist() == expected.capacities.tolist()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kvplan.kernels.instance import Instance, Objective, Variable
-from kvplan.kernels.listed import is_listable, raise_listed
 from kvplan.kernels.search.bounds import Bounds
+from kvplan.kernels.search.enumerated import is_listable, raise_listed
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import term_value
 from kvplan.models import InvalidProblem, Problem
@@ -61,29 +61,29 @@ class Asked(Search):
         super().__init__(instance)
         self.asked: set[int] = set()
 
-    def largest(self, world: Bounds, variable: Variable) -> int | None:
-        self.asked.add(world.chunk)
-        return super().largest(world, variable)
+    def largest(self, bounds: Bounds, variable: Variable) -> int | None:
+        self.asked.add(bounds.chunk)
+        return super().largest(bounds, variable)
 
 
-def one_by_one(nested: Search, goal: Objective) -> tuple[Fraction, set[tuple[int, Any]]]:
+def one_by_one(search: Search, goal: Objective) -> tuple[Fraction, set[tuple[int, Any]]]:
     """The best value, and every chunk with options that reaches it."""
     found: dict[tuple[int, Any], Fraction] = {}
-    for world in nested.worlds():
-        for chunk in range(len(nested.instance.chunks)):
-            at = world._replace(chunk=chunk, chunk_most=chunk)
-            if nested.possible(at):
+    for bounds in search.starts():
+        for chunk in range(len(search.instance.chunks)):
+            at = bounds._replace(chunk=chunk, chunk_most=chunk)
+            if search.possible(at):
                 found[chunk, at.options] = sum(
-                    (value_in(nested, at, term) for term in goal.members), Fraction(0)
+                    (value_in(search, at, term) for term in goal.members), Fraction(0)
                 )
     best = max(found.values())
     return best, {place for place, value in found.items() if value == best}
 
 
-def value_in(nested: Search, world: Bounds, term: Any) -> Fraction:
+def value_in(search: Search, bounds: Bounds, term: Any) -> Fraction:
     if term.variable.kind == "prefill":
-        return term_value(term, nested.instance.chunks[world.chunk])
-    reached = nested.largest(world, term.variable)
+        return term_value(term, search.instance.chunks[bounds.chunk])
+    reached = search.largest(bounds, term.variable)
     assert reached is not None
     return term_value(term, reached)
 
@@ -93,19 +93,19 @@ def test_ranges_find_what_every_chunk_would(part: int) -> None:
     tried = several = fewer = 0
     for seed in range(100 * part, 100 * part + 100):
         try:
-            nested = Asked(formulate(drawn(seed)).instance)
+            search = Asked(formulate(drawn(seed)).instance)
         except InvalidProblem:
             continue
-        goal = nested.instance.goals[0]
-        worlds = [world for world in nested.worlds() if nested.possible(world)]
-        if not worlds or not is_listable(goal):
+        goal = search.instance.goals[0]
+        starts = [bounds for bounds in search.starts() if search.possible(bounds)]
+        if not starts or not is_listable(goal):
             continue
-        kept, best = raise_listed(nested, worlds, goal)
-        fewer += len(nested.asked) < len(nested.instance.chunks) // 2
-        expected, places = one_by_one(nested, goal)
+        kept, best = raise_listed(search, starts, goal)
+        fewer += len(search.asked) < len(search.instance.chunks) // 2
+        expected, places = one_by_one(search, goal)
         assert best == expected, seed
-        assert {(world.chunk, world.options) for world in kept} == places, seed
-        assert all(nested.possible(world) for world in kept), seed
+        assert {(bounds.chunk, bounds.options) for bounds in kept} == places, seed
+        assert all(search.possible(bounds) for bounds in kept), seed
         tried, several = tried + 1, several + (len(kept) > 1)
     assert tried > 60
     assert several > 5

@@ -15,7 +15,7 @@ from kvplan.kernels.arrays import RefusedError, Scenarios
 from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.models import InvalidProblem, Problem
 from support.cases import CASES, load
-from support.instance import terms_of, windows
+from support.instance import instance_of, windows
 from support.instances import small_problem
 from support.micro import micro, one
 from support.scenarios import assert_equal, by_torch, by_triton, drawn, for_kernel, quotas_around
@@ -25,7 +25,7 @@ from support.scenarios import assert_equal, by_torch, by_triton, drawn, for_kern
 @given(st.integers(0, 2**32 - 1))
 def test_every_decision_is_the_scalar_search_s(seed: int) -> None:
     try:
-        instance = terms_of(small_problem(seed, constraints=False, weighted=False))
+        instance = instance_of(small_problem(seed, constraints=False, weighted=False))
         scenarios = for_kernel(drawn(instance, seed))
         found = by_triton(instance, scenarios)
     except (InvalidProblem, RefusedError):
@@ -35,7 +35,7 @@ def test_every_decision_is_the_scalar_search_s(seed: int) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_shipped_cases_at_other_quotas(name: str) -> None:
-    instance = terms_of(load(name))
+    instance = instance_of(load(name))
     quotas = quotas_around(instance, np.random.default_rng(7), 6)
     scenarios = Scenarios(1 if quotas is None else len(quotas), quotas)
     found = by_triton(instance, scenarios)
@@ -53,7 +53,7 @@ def mixed(*block_tokens: int) -> Problem:
 
 @pytest.mark.parametrize("sizes", [(16, 64), (1584, 1600)], ids=["16 with 64", "1584 with 1600"])
 def test_caches_of_several_block_sizes(sizes: tuple[int, ...]) -> None:
-    instance = terms_of(mixed(*sizes))
+    instance = instance_of(mixed(*sizes))
     quotas = np.concatenate([np.random.default_rng(3).integers(0, 400_000, 28), [0, 1, 2**44, 7]])
     scenarios = Scenarios(32, quotas[:, None])
     assert_equal(by_triton(instance, scenarios), one_by_one(instance, scenarios))
@@ -62,21 +62,21 @@ def test_caches_of_several_block_sizes(sizes: tuple[int, ...]) -> None:
 def test_a_need_that_falls_as_the_capacity_grows() -> None:
     request = {"capacity": 500, "count": 4, "fit": "capacity", "min_capacity": 97}
     batches = [{"name": "b", "requests": [request]}]
-    instance = terms_of(micro(caches=windows(32, 64), batches=batches))
+    instance = instance_of(micro(caches=windows(32, 64), batches=batches))
     found = by_triton(instance, Scenarios(4, np.array([[79], [80], [119], [120]])))
     assert found.capacities[:, 0].tolist() == [0, 480, 480, 500]
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_no_scenario_and_one(number: int) -> None:
-    instance = terms_of(load("strata_plan"))
+    instance = instance_of(load("strata_plan"))
     scenarios = Scenarios(number)
     assert_equal(by_triton(instance, scenarios), one_by_one(instance, scenarios))
 
 
 def test_a_million_scenarios() -> None:
     """Rooms, capacities and counts vary; held against tensors of the same search."""
-    instance = terms_of(micro(**one(400, fit="capacity", count=2)))
+    instance = instance_of(micro(**one(400, fit="capacity", count=2)))
     random = np.random.default_rng(9)
     number = 10**6
     scenarios = Scenarios(
@@ -101,10 +101,10 @@ def test_what_the_kernel_leaves_to_the_arrays_is_named() -> None:
     caches = [*windows(37, 60), {**windows(41, 60)[0], "name": "other"}]
     request = {"capacity": 2000, "fit": "capacity"}
     batches = [{"name": "b", "requests": [request, {**request, "capacity": 900}]}]
-    instance = terms_of(micro(caches=caches, batches=batches))
+    instance = instance_of(micro(caches=caches, batches=batches))
     with pytest.raises(RefusedError, match="lanes a scenario"):
         by_triton(instance, Scenarios(1))
-    small = terms_of(micro(**one(20)))
+    small = instance_of(micro(**one(20)))
     with pytest.raises(RefusedError, match="utilizations"):
         by_triton(small, Scenarios(1, use=([[1]], [[1]])))
 
@@ -116,7 +116,7 @@ def test_other_quotas_are_no_other_kernel() -> None:
     specs = set()
     for quota in (300, 3000, 7001):
         requests = one(33, count=2) | {"fill": {"batch": "b"}}
-        launch = Launch(terms_of(micro(quota, caches=windows(9, 30), **requests)), "cpu")
+        launch = Launch(instance_of(micro(quota, caches=windows(9, 30), **requests)), "cpu")
         rooms = launch.batch.layout.rooms(launch.arrays, None)
         spec, _ = launch.spec(launch.columns(Scenarios(1), rooms), quota)
         specs.add(spec)

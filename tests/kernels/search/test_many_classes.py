@@ -1,4 +1,4 @@
-"""Windows with many block sizes: monotone bounds leave a short range, and the answer is exact."""
+"""Windows with many block sizes: more classes than capacities that are looked at."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels import capacity as grids
 from kvplan.kernels.instance import Variable
+from kvplan.kernels.moving import Moving
+from kvplan.kernels.residues import Residues
 from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.solver.formulate.formulation import formulate
+from support.instance import search_of, windows
+from support.micro import micro, one
+from support.points import Points
+
+CAPACITY = Variable("capacity", 0)
 
 
 def problem(rng: random.Random) -> Problem:
@@ -46,27 +52,26 @@ def problem(rng: random.Random) -> Problem:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_bounded_search_equals_every_token(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grids, "MANY_CLASSES", 0)
-    nested = Search(formulate(problem(random.Random(seed))).instance)
-    nested._ladders[0] = False
-    (world,) = nested.worlds()
-    high = world.high[0]
-    assert high is not None
-    every = range(world.low[0], high + 1)
-    fitting = [c for c in every if nested.fits(world, nested.corner(world, (c,)))]
-    assert nested.largest(world, Variable("capacity", 0)) == max(fitting, default=None)
+def test_the_largest_capacity_is_that_of_every_token_tried(seed: int) -> None:
+    search = Search(formulate(problem(random.Random(seed))).instance)
+    (bounds,) = search.starts()
+    expected = Points(search.instance).largest(bounds, CAPACITY)
+    assert search.largest(bounds, CAPACITY) == expected
 
 
-def test_bounds_enclose_the_need() -> None:
-    for seed in range(60):
-        nested = Search(formulate(problem(random.Random(seed))).instance)
-        below, above = nested.bounded(0, 0).demand, nested.bounded(0, 1).demand
-        for capacity in range(nested.instance.fitted[0].least, 200):
-            need = nested.demand.own(0, capacity, 0)
-            assert all(
-                low <= exact <= high
-                for low, exact, high in zip(
-                    below.own(0, capacity, 0), need, above.own(0, capacity, 0), strict=True
-                )
-            )
+def test_a_class_that_cannot_do_better_costs_one_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two windows of 1,584 and 1,600 tokens a block: 198 classes, a period of 158,400 tokens."""
+    asked = []
+    plain = Moving._evaluate
+    monkeypatch.setattr(Moving, "_evaluate", lambda s, v: asked.append(v) or plain(s, v))
+    caches = [*windows(1584, 5000), {**windows(1600, 9000)[0], "name": "other"}]
+    caches.append({"name": "f", "kind": "full", "tokens_per_block": 32})
+    search = search_of(micro(400_000, caches=caches, **one(2**21, fit="capacity")))
+    (bounds,) = search.starts()
+    found = search.largest(bounds, CAPACITY)
+    assert found is not None
+    assert found < 2**21
+    classes = len(Residues(search.instance, 0).classes)
+    assert len(asked) < 2 * classes + 60

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.kernels.instance import CacheRule
-from kvplan.kernels.need import request_blocks
+from kvplan.kernels.need import blocks, prefix_term, request_blocks
 from support.instance import KINDS
 
 
@@ -41,3 +41,12 @@ def test_arrays_give_what_integers_give(of: CacheRule, flight: int, prefix_block
     one_by_one = [request_blocks(of, c, h, flight, prefix_blocks) for c, h in pairs]
     assert at_once.tolist() == one_by_one
     assert all(type(count) is int and count >= 0 for count in one_by_one)
+
+
+@given(rules(), st.integers(1, 8))
+def test_a_shared_prefix_over_arrays(of: CacheRule, shared: int) -> None:
+    term = prefix_term(of, shared)
+    if term is not None:
+        history = np.arange(120)
+        one_by_one = [blocks(term, 0, h) for h in range(120)]
+        assert np.broadcast_to(blocks(term, 0, history), 120).tolist() == one_by_one

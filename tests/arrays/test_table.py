@@ -18,7 +18,7 @@ from kvplan.kernels.arrays.table import Swept, tabulate
 from kvplan.kernels.bytes import most_blocks
 from kvplan.kernels.instance import Buffers, Instance
 from kvplan.models import InvalidProblem, Problem
-from support.instance import terms_of, windows
+from support.instance import instance_of, windows
 from support.instances import small_problem
 from support.micro import micro, one, pool
 from support.scenarios import assert_equal, quotas_around
@@ -31,7 +31,7 @@ def rooms_of(batch: Batch, scenarios: Scenarios) -> list[Any]:
 @given(st.integers(0, 2**32 - 1))
 def test_a_table_over_granules_changes_nothing(seed: int) -> None:
     try:
-        instance = terms_of(small_problem(seed, constraints=False, weighted=False, memory=False))
+        instance = instance_of(small_problem(seed, constraints=False, weighted=False, memory=False))
     except InvalidProblem:
         return
     batch = Batch(instance)
@@ -48,7 +48,7 @@ def test_a_table_over_granules_changes_nothing(seed: int) -> None:
 def test_a_staircase_changes_nothing(seed: int, unwind: bool) -> None:
     try:
         problem = small_problem(seed, constraints=False, goals=False, prefix=unwind, memory=False)
-        instance = terms_of(problem)
+        instance = instance_of(problem)
     except InvalidProblem:
         return
     batch = Batch(instance)
@@ -65,7 +65,7 @@ def falling(ranks: int) -> Instance:
     names = [{"name": f"r{i}", "stage": i, "quota": 1000} for i in range(ranks)]
     pools = [{"name": "p", "bytes": {str(i): 10 + 3 * i for i in range(ranks)}}]
     batches = [{"name": "b", "requests": [request]}]
-    return terms_of(micro(caches=caches, batches=batches, ranks=names, pools=pools))
+    return instance_of(micro(caches=caches, batches=batches, ranks=names, pools=pools))
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -90,7 +90,7 @@ def staged(size: int, granule: int) -> Problem:
 
 @pytest.mark.parametrize(("size", "granule"), [(10, 1), (10, 64), (7, 24)])
 def test_unequal_quotas_take_the_least_of_the_lookups(size: int, granule: int) -> None:
-    instance = terms_of(staged(size, granule))
+    instance = instance_of(staged(size, granule))
     scenarios = Scenarios(300, np.random.default_rng(2).integers(0, 4000, (300, 2)))
     batch = Batch(instance)
     rooms = rooms_of(batch, scenarios)
@@ -103,7 +103,7 @@ def test_unequal_quotas_take_the_least_of_the_lookups(size: int, granule: int) -
 @pytest.mark.parametrize("count", [None, 7])
 def test_a_count_by_staircase(count: int | None) -> None:
     more = {} if count is None else {"count": count}
-    instance = terms_of(micro(**one(12, fit="count", **more)))
+    instance = instance_of(micro(**one(12, fit="count", **more)))
     scenarios = Scenarios(50, np.arange(50)[:, None] * 9)
     batch = Batch(instance)
     rooms = rooms_of(batch, scenarios)
@@ -115,7 +115,7 @@ def test_few_scenarios_list_no_candidates(monkeypatch: pytest.MonkeyPatch) -> No
     def listed(_: Any) -> Any:
         raise AssertionError("a million candidates for one scenario")
 
-    instance = terms_of(micro(**one(500_000, fit="capacity")))
+    instance = instance_of(micro(**one(500_000, fit="capacity")))
     batch, scenarios = Batch(instance), Scenarios(1)
     monkeypatch.setattr(np, "unique", listed)
     assert build(batch, scenarios, rooms_of(batch, scenarios)) is None
@@ -123,7 +123,7 @@ def test_few_scenarios_list_no_candidates(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_equal_units_are_solved_once() -> None:
     """Blocks of 10 bytes: ten quotas share a plan."""
-    instance = terms_of(micro(**one(20, fit="capacity")))
+    instance = instance_of(micro(**one(20, fit="capacity")))
     quotas = np.arange(5000)[:, None] % 120
     swept = Batch(instance).sweep(Scenarios(5000, quotas))
     assert isinstance(swept, Swept)
@@ -137,7 +137,7 @@ def test_equal_units_are_solved_once() -> None:
 def test_shares_are_taken_of_every_byte() -> None:
     """30 % of 34 bytes are one block of 10, of 33 bytes none: no table over blocks."""
     problem = micro(**one(4), fill={"shares": {"p": "0.3"}})
-    instance = terms_of(problem)
+    instance = instance_of(problem)
     quotas = np.tile(np.arange(10, 90)[:, None], (8, 1))
     batch = Batch(instance)
     scenarios = Scenarios(len(quotas), quotas)
@@ -153,13 +153,13 @@ def test_an_inverse_is_the_largest_number_of_blocks(buffers: Buffers) -> None:
         **pool(buffers=[{"bytes": size, "granule": granule} for size, granule in buffers]),
         **one(20, fit="capacity"),
     )
-    batch = Batch(terms_of(problem))
+    batch = Batch(instance_of(problem))
     rooms = [batch.arrays.ints([1500]) for _ in batch.layout.rows]
     inverse = inverses_of(batch.arrays, batch.layout.rows, rooms, 2000)[buffers]
     room = np.arange(-40, 1501)
     expected = [most_blocks(int(each), buffers) for each in room]
     assert inverse.most(batch.arrays, room).tolist() == expected
     scenarios = Scenarios(1501, np.arange(1501)[:, None])
-    batch = Batch(terms_of(problem))
+    batch = Batch(instance_of(problem))
     found = batch.solve(scenarios, rooms_of(batch, scenarios), None)
     assert_equal(found, one_by_one(batch.instance, scenarios))
