@@ -70,7 +70,7 @@ def falling(ranks: int) -> Instance:
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_bytes_that_fall_along_the_candidates(ranks: int) -> None:
-    """One row: the envelope is exact. Two: rooms may be met by different candidates."""
+    """One budget: the envelope is exact. Two may be met by different candidates."""
     instance = falling(ranks)
     quotas = np.random.default_rng(1).integers(0, 900, (120, ranks))
     scenarios = Scenarios(120, quotas)

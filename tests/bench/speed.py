@@ -17,8 +17,8 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kvplan.kernels.search.search import Search
 from kvplan.kernels.search.ordered import complete
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.solver import plan
 from kvplan.solver.answer.assemble import Credit, assemble
@@ -49,9 +49,9 @@ def open_defaults(problem: Problem) -> bool:
     Built, solved and written out like `plan` does it, but without the search.
     """
     formulation = formulate(problem)
-    nested = Search(formulation.instance)
+    search = Search(formulation.instance)
     instance = formulation.instance
-    program = build_program(instance, nested.demand, open_box(instance), least_point(instance))
+    program = build_program(instance, search.demand, open_box(instance), least_point(instance))
     model = program.model
     decided = []
     for form, scale in program.goals:
@@ -64,8 +64,8 @@ def open_defaults(problem: Problem) -> bool:
             model.hints = [solver.value(variable) for variable in model.variables]
             model.bound(form, model.value(form), model.value(form))
         decided.append(Fraction(model.value(form), scale))
-    answer = complete(nested, world_at(nested, program.point(), len(decided)), decided)
-    assemble(formulation, nested, answer, Credit("cp-sat", "cp-sat"))
+    answer = complete(search, world_at(search, program.point(), len(decided)), decided)
+    assemble(formulation, search, answer, Credit("cp-sat", "cp-sat"))
     return True
 
 

@@ -81,7 +81,7 @@ def test_a_guess_sees_the_last_sample_and_the_first_that_failed() -> None:
         return 500 + 100 * len(seen)
 
     assert Line(640, 0, 1000).largest(guess) == 640
-    assert seen[:2] == [(0, 1000), (600, 1000)]
+    assert seen[:3] == [(0, 1000), (600, 1000), (700, 1000)]
 
 
 @pytest.mark.parametrize("step", range(-3, 4))

@@ -18,7 +18,7 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import plan
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.oracle import best
-from support.instance import raw_of, instance_of, windows
+from support.instance import instance_of, raw_of, windows
 from support.micro import cache, micro, one
 
 # --- requests -----------------------------------------------------------------------------------

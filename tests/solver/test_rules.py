@@ -9,7 +9,7 @@ import pytest
 from kvplan.kernels.instance import PREFILL, ExpertRule
 from kvplan.models import Problem
 from kvplan.solver.formulate.formulation import Held, formulate
-from support.instance import rule, instance_of, windows
+from support.instance import instance_of, rule, windows
 from support.micro import cache, micro, pool
 
 
