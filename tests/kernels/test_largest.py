@@ -86,7 +86,7 @@ def test_a_guess_sees_the_last_sample_and_the_first_that_failed() -> None:
 
 @pytest.mark.parametrize("step", range(-3, 4))
 def test_a_good_guess_costs_few_probes(step: int) -> None:
-    """The first guess is rough and taken alone; later ones are probed with their neighbour."""
+    """The first guess is rough, the second near; a repeated one moves on by one."""
     line = Line(10**6, 0, 10**9)
     guesses = iter([10**6 + 10 * step, *[10**6 + step] * GUESSES])
     assert line.largest(lambda a, b: next(guesses)) == 10**6
