@@ -48,7 +48,7 @@ def open_defaults(problem: Problem) -> bool:
     Built, solved and written out like `plan` does it, but without the search.
     """
     formulation = formulate(problem)
-    nested = Search(formulation.instance)
+    search = Search(formulation.instance)
     instance = formulation.instance
     program = build_program(instance)
     model = program.model
@@ -65,7 +65,7 @@ def open_defaults(problem: Problem) -> bool:
     point = filled(instance, program.point(), raws)
     values = goal_values(instance, point, raws)
     answer = Answer(point, values, values, exact=True)
-    assemble(formulation, nested, answer, Credit("cp-sat", "cp-sat"))
+    assemble(formulation, search, answer, Credit("cp-sat", "cp-sat"))
     return True
 
 
