@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kvplan.models import Problem
-from kvplan.solver import Planner, check, plan
+from kvplan.models import CheckFailed, Problem
+from kvplan.solver import Planner, check, plan, solve_confirmed
 from kvplan.solver.check import Check, Decisions
 from kvplan.solver.check.needs import NOTHING, Rule, arrays_of, hold, hold_many
 from kvplan.solver.oracle import check as replay
@@ -116,6 +117,33 @@ def test_resized_plans_pass_on_both_sides_of_a_granule_step(quota: int) -> None:
         {**problem.model_dump(), "ranks": [{"name": "r0", "quota": quota}]}
     )
     assert replay(smaller, plan(smaller)) == []
+
+
+def ways(problem: Problem) -> dict[str, Callable[[], object]]:
+    """Every way to a plan."""
+    answer, planner = plan(problem), Planner(problem)
+    return {
+        "auto": lambda: plan(problem),
+        "bisect": lambda: plan(problem, solver="bisect"),
+        "cp-sat": lambda: plan(problem, solver="cp-sat"),
+        "confirmed": lambda: solve_confirmed(problem),
+        "device": lambda: plan(problem, solver="bisect", device="cpu"),
+        "planner": planner.plan,
+        "planner at a quota": lambda: planner.plan(quota=90),
+        "planner at shares": lambda: planner.plan(shares={"p": 1}),
+        "resize": lambda: answer.resize(110),
+        "another quota": lambda: plan(micro(80, **one(60, fit="capacity"))),
+    }
+
+
+def test_every_way_to_a_plan_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ways(micro(100, **one(60, fit="capacity")))
+    for way in found.values():
+        way()
+    monkeypatch.setattr(Check, "broken", lambda *_: ["a rule"])
+    for way in found.values():
+        with pytest.raises(CheckFailed, match="was not returned: a rule"):
+            way()
 
 
 def drawn_rule(rng: random.Random) -> Rule:
