@@ -16,7 +16,7 @@ from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Buffers, Instance
 from kvplan.kernels.need import stale_end, usable_for
 from kvplan.kernels.worlds import Bounds, LeastDemand, pareto
-from kvplan.models.lazy import cached_property
+from kvplan.models.immutable.lazy import cached_property
 
 NEVER = 1 << 200  # blocks that no room holds
 PRUNE_FROM = 4  # low points of a capacity; fewer are not worth comparing

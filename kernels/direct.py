@@ -19,7 +19,7 @@ from kvplan.kernels.instance import Instance
 from kvplan.kernels.ladder import Ladder
 from kvplan.kernels.line import Line, Residue, line_of
 from kvplan.kernels.values import Answer, Point
-from kvplan.models.lazy import cached_property
+from kvplan.models.immutable.lazy import cached_property
 
 _MOST_KNOWN = 64  # fills of pages that are kept
 _NEVER = 1 << 200  # bytes that no row has

@@ -17,7 +17,7 @@ from kvplan.kernels.direct import Direct, is_direct
 from kvplan.kernels.filling import raise_pool
 from kvplan.kernels.instance import Instance, Variable
 from kvplan.kernels.worlds import Bounds, LeastDemand, put
-from kvplan.models.lazy import cached_property
+from kvplan.models.immutable.lazy import cached_property
 
 
 class Search(LeastDemands):

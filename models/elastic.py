@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
 from kvplan.models.base import ByStage, Frozen, Granule, Name, by_key
-from kvplan.models.frozen_dict import FrozenMapping
+from kvplan.models.immutable.frozen_dict import FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.schema import (
     BY_STAGE,

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from kvplan.models.base import Frozen, Name, TextKeys
-from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.schema import CURVE, GOAL_VARIABLE, TERM_VARIABLE, any_of, given, given_as
 from kvplan.models.units import Exact, Portion, parse_fraction

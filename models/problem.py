@@ -12,13 +12,13 @@ from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, Title, Version
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.faults import faults_of
 from kvplan.models.goals import Constraint, Fill, Goal
-from kvplan.models.loader import load_data, parse_text
-from kvplan.models.overrides import apply_overrides
 from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
-from kvplan.models.references import find_faults
+from kvplan.models.reading.faults import faults_of
+from kvplan.models.reading.loader import load_data, parse_text
+from kvplan.models.reading.overrides import apply_overrides
+from kvplan.models.reading.references import find_faults
 from kvplan.models.schema import RELAXED_VARIABLE
 from kvplan.models.units import Positive, Ratio
 from kvplan.models.variants import Variant

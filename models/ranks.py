@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kvplan.models.base import Frozen, Name, TextKeys
-from kvplan.models.device import read_device
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.faults import faults_of
-from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.measured.device import read_device
 from kvplan.models.messages import Misfit, shown
+from kvplan.models.reading.faults import faults_of
 from kvplan.models.schema import any_of, bytes_input, given, given_as, one_of, when
 from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from kvplan.models import InvalidProblem, Plan, Problem
-from kvplan.models.faults import faults_of
 from kvplan.models.goals import Fill
 from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
 from kvplan.models.ranks import Rank
-from kvplan.models.variables import fill_faults
+from kvplan.models.reading.faults import faults_of
+from kvplan.models.reading.variables import fill_faults
 from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.known import MOST_KEPT
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas

@@ -10,7 +10,7 @@ from kvplan.kernels.instance import Budget, GivenRequests
 from kvplan.kernels.nested import Search
 from kvplan.models import Plan, Problem
 from kvplan.models.demands import Batch
-from kvplan.models.lazy import cached_property
+from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.plan import Solver
 from kvplan.models.ranks import Rank
 from kvplan.solver.answer.assemble import Credit, Moved, assemble

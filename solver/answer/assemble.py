@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kvplan.kernels.nested import Search
 from kvplan.kernels.values import Answer, Point, copies_held
 from kvplan.models import Plan
-from kvplan.models.frozen_dict import FrozenDict
+from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import Solver
 from kvplan.solver.check import check_point
 from kvplan.solver.formulate.formulation import Formulation

@@ -1,0 +1,1 @@
+"""What one rank measured: a device read through torch, doubts about readings, a local view."""
