@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
-from kvplan.models.references import figures
+from kvplan.models.reading.references import figures
 from kvplan.solver.answer.shortages import least_shortage
 from kvplan.solver.explain.conflict.demands import Item, Items, items_of, without
 from kvplan.solver.explain.feasible import bare, fits

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvplan.models import Plan, Problem
 from kvplan.models.plan import Solver
-from kvplan.models.variables import relaxable
+from kvplan.models.reading.variables import relaxable
 from kvplan.solver.explain.chunk_floor import chunk_floor
 from kvplan.solver.explain.nearest import nearest
 from kvplan.solver.explain.paths import pool_path, request_path

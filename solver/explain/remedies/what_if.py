@@ -7,8 +7,8 @@ from typing import Any
 
 from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.lazy import cached_property
-from kvplan.models.overrides import apply_overrides
+from kvplan.models.immutable.lazy import cached_property
+from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
 from kvplan.solver.answer.shortages import Shortage, least_shortage
 from kvplan.solver.explain.conflict.demands import Item, without
