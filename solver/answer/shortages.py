@@ -37,6 +37,14 @@ def least_shortage(nested: Search, worlds: list[Bounds]) -> Shortage:
     )
 
 
+def floor_point(nested: Search) -> Point:
+    """Everything elastic at its floor: of each pool the fewest blocks that any demand takes."""
+    shortage = least_shortage(nested, nested.worlds())
+    demands = [corner.usable for corner in nested.corners(shortage.world)]
+    least = tuple(map(min, zip(*demands, strict=True)))
+    return _point(nested.instance, shortage.world, shortage.corner)._replace(usable=least)
+
+
 def _least_obeying(nested: Search, worlds: list[Bounds]) -> Shortage | None:
     """The same among the least demands that obey the linear constraints; None: none does.
 

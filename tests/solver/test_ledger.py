@@ -98,6 +98,44 @@ def test_a_headroom_from_staging_says_so() -> None:
     assert answer.ranks[0].quota == 900
 
 
+def staged(**memory: Any) -> RankPlan:
+    """A rank whose headroom is the staging of its chunk, 100 B a token of two."""
+    memory = {"total": 1000, "prefill_headroom": "from_staging", **memory}
+    staging = [{"name": "s", "per_token": 100}]
+    prefill = {"requested": 2, "chunks": [1, 2], "staging": staging}
+    pools = [{"name": "p", "bytes": 7}]
+    ranks = [{"name": "r0", "memory": memory}]
+    [rank] = agreed(micro(ranks=ranks, prefill=prefill, pools=pools, **one(168))).ranks
+    return rank
+
+
+def test_a_headroom_from_staging_is_charged_where_nothing_is_staged() -> None:
+    rank = staged(free=500)
+    line = LedgerLine(
+        consumer="prefill_headroom",
+        bytes=200,
+        source="solved",
+        phases=("load", "decode"),
+        note="the modelled staging",
+    )
+    assert line in rank.ledger
+    assert rank.phases == {"load": 200, "prefill": 494, "decode": 494}
+    assert (rank.quota, rank.used, rank.slack) == (500, 494, 6)
+
+
+def test_of_a_headroom_the_utilization_leaves_a_part() -> None:
+    """850 B of 1,000 may be used: 150 B are free anyway, 50 B more are not."""
+    rank = staged(free=1000, utilization="0.85")
+    [line] = [each for each in rank.ledger if each.consumer == "prefill_headroom" and each.phases]
+    assert (line.bytes, line.note) == (
+        50,
+        "the modelled staging beyond what the utilization leaves",
+    )
+    assert rank.phases["decode"] == rank.phases["prefill"] - 200 + 50
+    rank = staged(free=1000, utilization="0.75")
+    assert not [x for x in rank.ledger if x.consumer == "prefill_headroom" and x.phases]
+
+
 def test_a_declared_quota_is_one_line() -> None:
     [rank] = agreed(micro(100)).ranks
     assert terms_of(rank) == {"quota": (100, "declared", "")}
