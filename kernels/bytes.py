@@ -84,6 +84,19 @@ def expert_bytes(slots: int, layers: int, experts: ExpertRule) -> int:
     return paged(layers * slot_bytes(slots, experts.sizes), experts.granule)
 
 
+def most_slots(room: int, layers: int, experts: ExpertRule) -> int:
+    """Most slots of each of `layers` layers in a room; -1 when not even 0 fit."""
+    if room < 0:
+        return -1
+    left = room // experts.granule * experts.granule // layers
+    slots = 0
+    for count, size in experts.sizes[:-1]:
+        if left < count * size:
+            return slots + left // size
+        slots, left = slots + count, left - count * size
+    return slots + left // experts.sizes[-1][1]
+
+
 def least_kept(slots: int, experts: ExpertRule) -> int:
     """Slots that stay during prefill at least: max(min(E, keep), E - floor(fraction x E))."""
     lent = slots * experts.lend_num // experts.lend_den

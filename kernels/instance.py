@@ -166,10 +166,8 @@ class Objective(NamedTuple):
     @property
     def single(self) -> Variable | None:
         """The variable of a plain goal: one term, positive weight, no curve."""
-        if len(self.members) > 1:
-            return None
-        term = self.members[0]
-        return term.variable if term.curve is None and term.weight.numerator > 0 else None
+        (variable, weight, curve), *others = self.members
+        return None if others or curve is not None or weight.numerator <= 0 else variable
 
 
 class LinearRow(NamedTuple):

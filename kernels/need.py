@@ -1,18 +1,46 @@
-"""Blocks that requests need, rule by rule.
+"""Blocks that requests need: every retention rule as the constants of one formula.
 
-One source for Python integers and for integer arrays of any array-API library: arguments named
-`capacity` and `history` may be either (shape [request]); results have the same shape. Only
-arithmetic and comparison are used, and `//` is floor division.
+One source for Python integers and for integer arrays of any array-API library: `capacity`,
+`history` and `flight` may be either. Only arithmetic and comparison are used, and `//` is floor
+division.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule
+from kvplan.kernels.instance import FLIGHT, LIVE, PEAK, STATE, CacheRule
 
 Integers = Any
 """A Python integer or an integer array."""
+
+
+class ScratchTerm(NamedTuple):
+    """Blocks that only this prefill needs count by a fraction."""
+
+    num: int
+    den: int
+    rewind: int
+    reach: int  # W - 1
+    first: int  # max(S, B): first block that may go stale
+
+
+class NeedTerm(NamedTuple):
+    """m (clip(ceil(C/t), least, most) - clip((H - stale_from)//t, 0, stale_most) + extra).
+
+    None leaves a bound out: no `most` for full caches and live windows, no `stale_from` for all
+    but live windows, no `least` without a shared prefix.
+    """
+
+    pool: int
+    groups: int  # m
+    block_tokens: int  # t
+    most: Integers | None = None
+    stale_from: int | None = None
+    stale_most: int | None = None
+    extra: int = 0
+    scratch: ScratchTerm | None = None
+    least: int | None = None
 
 
 def ceil_div(a: Integers, b: int) -> Integers:
@@ -25,101 +53,105 @@ def positive(a: Integers) -> Integers:
     return a * (a > 0)
 
 
-def lesser(a: Integers, b: int) -> Integers:
+def lesser(a: Integers, b: Integers) -> Integers:
     """min(a, b)."""
-    return a - positive(a - b)
+    return a - (a - b) * (a > b)
 
 
-def stale_end(history: Integers, rule: CacheRule) -> Integers:
-    """(H + 1 - W) // t: blocks from the sink up to here hold no token that a query can see.
+def need_term(rule: CacheRule, flight: Integers, prefix_blocks: int = 0) -> NeedTerm:
+    """The need of one request with C > 0 in one cache.
 
-    May lie below the sink: then nothing is stale (TensorRT-LLM V2, _life_cycle_registry.py).
-    """
-    return (history + 1 - rule.reach) // rule.block_tokens
-
-
-def live_blocks(
-    capacity: Integers, history: Integers, rule: CacheRule, prefix_blocks: int
-) -> Integers:
-    """|[B, ceil(C/t)) minus stale(H)|, the blocks that a request holds beside B shared ones.
-
-    Full caches have no stale range. With B = 0 a window's need is
-    ceil(C/t) - max(0, (H+1-W)//t - S).
-    """
-    own = ceil_div(capacity, rule.block_tokens) - prefix_blocks
-    if prefix_blocks:
-        own = positive(own)
-    if rule.kind == FULL:
-        return own
-    return own - positive(stale_end(history, rule) - max(rule.sink_blocks, prefix_blocks))
-
-
-def simple_blocks(rule: CacheRule, capacity: int, history: int) -> int:
-    """`request_blocks` of a rule that `is_simple`, for one request in plain integers.
-
-    The hot case of every search: m (ceil(C/t) + extra - max(0, (H+1-W)//t - S)).
-    """
-    t = rule.block_tokens
-    own = -(-capacity // t) + rule.extra_blocks
-    if rule.kind == LIVE:
-        stale = (history + 1 - rule.reach) // t - rule.sink_blocks
-        if stale > 0:
-            own -= stale
-    return own * rule.groups
-
-
-def is_simple(rule: CacheRule) -> bool:
-    """Whether a cache is full or a live window without scratch; a prefix is another matter."""
-    return rule.kind <= LIVE and rule.scratch is None
-
-
-def scratch_blocks(
-    capacity: Integers, history: Integers, rule: CacheRule, prefix_blocks: int
-) -> Integers:
-    """|stale(max(0, C-R)) with [max(B, ceil(H/t)), ceil(C/t))|: blocks only this prefill needs."""
-    reached = stale_end(positive(capacity - rule.rewind), rule)
-    written = ceil_div(history, rule.block_tokens)
-    first = max(rule.sink_blocks, prefix_blocks)
-    start = written + positive(first - written)
-    return positive(reached - start)
-
-
-def peak_blocks(capacity: Integers, flight: int, rule: CacheRule) -> Integers:
-    """min(ceil(C/t), S + (W+F+t-3)//t + 1): the worst instant of the slide up to C."""
-    t = rule.block_tokens
-    worst = rule.sink_blocks + (rule.reach + flight + t - 3) // t + 1
-    return lesser(ceil_div(capacity, t), worst)
-
-
-def reach_blocks(capacity: Integers, flight: int, rule: CacheRule) -> Integers:
-    """ceil(min(A + F, C) / t) with A = W - 1 (vLLM windows) or the chunk (chunked local)."""
-    return ceil_div(lesser(capacity, rule.reach + flight), rule.block_tokens)
-
-
-def request_blocks(
-    rule: CacheRule, capacity: Integers, history: Integers, flight: int, prefix_blocks: int
-) -> Integers:
-    """Blocks of one request with C > 0 in one cache, groups and extra blocks included.
+    * full: max(ceil(C/t), B) - B
+    * window, live: max(ceil(C/t), B) - B - max(0, (H+1-W)//t - max(S, B)), scratch apart
+    * window, peak: min(ceil(C/t), S + (W+F+t-3)//t + 1), the worst instant of the slide up to C
+    * window, in flight (A = W - 1), and chunked (A = chunk): min(ceil(C/t), ceil((A+F)/t))
+    * state: its blocks
 
     Parameters
     ----------
-    flight : tokens in flight, resolved ("prefill" becomes chunk x batches in flight).
-    prefix_blocks : blocks of the shared prefix in this cache.
+    flight : F, tokens in flight, resolved ("prefill" becomes chunk x batches in flight).
+    prefix_blocks : B, blocks of the shared prefix in this cache.
     """
+    t, groups, extra = rule.block_tokens, rule.groups, rule.extra_blocks
     if rule.kind == STATE:
-        return rule.groups * (rule.state_blocks + rule.extra_blocks) + capacity * 0
+        return NeedTerm(rule.pool, groups, 1, 0, extra=rule.state_blocks + extra)
     if rule.kind == PEAK:
-        own = peak_blocks(capacity, flight, rule)
-    elif rule.kind == FLIGHT:
-        own = reach_blocks(capacity, 0 if rule.flight_per_batch else flight, rule)
-    else:
-        own = live_blocks(capacity, history, rule, prefix_blocks)
-    own = own + rule.extra_blocks
-    if rule.scratch is not None and rule.kind == LIVE:
-        scratch = scratch_blocks(capacity, history, rule, prefix_blocks)
-        num, den = rule.scratch
-        own = positive(own - scratch + ceil_div(scratch * num, den))
-    return rule.groups * own
+        most = rule.sink_blocks + (rule.reach + flight + t - 3) // t + 1
+        return NeedTerm(rule.pool, groups, t, most, extra=extra)
+    if rule.kind == FLIGHT:
+        most = ceil_div(rule.reach + (0 if rule.flight_per_batch else flight), t)
+        return NeedTerm(rule.pool, groups, t, most, extra=extra)
+    least = prefix_blocks or None  # a request may be shorter than the prompt that it shares
+    if rule.kind != LIVE:
+        return NeedTerm(rule.pool, groups, t, extra=extra - prefix_blocks, least=least)
+    first = max(rule.sink_blocks, prefix_blocks)
+    scratch = None
+    if rule.scratch is not None:
+        scratch = ScratchTerm(*rule.scratch, rule.rewind, rule.reach - 1, first)
+    stale_from = rule.reach - 1 + first * t
+    return NeedTerm(
+        rule.pool, groups, t, None, stale_from, None, extra - prefix_blocks, scratch, least
+    )
+
+
+def prefix_term(rule: CacheRule, prefix_blocks: int) -> NeedTerm | None:
+    """Blocks of a shared prefix that a batch holds once, at the least history of its requests.
+
+    B for `full`; less those stale for every request for `live`: m (B - |[S, min(B, stale end))|).
+    None where the cache holds none of it.
+    """
+    if not prefix_blocks or rule.kind > LIVE:
+        return None
+    stale_from = stale_most = None
+    if rule.kind == LIVE:
+        stale_from = rule.reach - 1 + rule.sink_blocks * rule.block_tokens
+        stale_most = max(0, prefix_blocks - rule.sink_blocks)
+    return NeedTerm(
+        rule.pool, rule.groups, rule.block_tokens, 0, stale_from, stale_most, prefix_blocks
+    )
+
+
+def blocks(term: NeedTerm, capacity: Integers, history: Integers) -> Integers:
+    """Blocks at a capacity C > 0 and history H: the formula of `NeedTerm`."""
+    _, groups, t, most, stale_from, stale_most, extra, scratch, least = term
+    held = -(-capacity // t)
+    if least is not None:
+        held = held + positive(least - held)
+    if most is not None:
+        held = lesser(held, most)
+    if stale_from is not None:
+        stale = (history - stale_from) // t
+        stale = stale * (stale > 0)
+        held = held - (stale if stale_most is None else lesser(stale, stale_most))
+    held = held + extra
+    if scratch is not None:
+        lent = scratch_blocks(scratch, t, capacity, history)
+        held = positive(held - lent + ceil_div(lent * scratch.num, scratch.den))
+    return groups * held
+
+
+def scratch_blocks(
+    scratch: ScratchTerm, block_tokens: int, capacity: Integers, history: Integers
+) -> Integers:
+    """|stale(max(0, C-R)) with [max(B, ceil(H/t)), ceil(C/t))|."""
+    reached = (positive(capacity - scratch.rewind) - scratch.reach) // block_tokens
+    written = ceil_div(history, block_tokens)
+    return positive(reached - (written + positive(scratch.first - written)))
+
+
+def stale_blocks(term: NeedTerm, history: int) -> int:
+    """Blocks of a term that are stale at a history."""
+    if term.stale_from is None:
+        return 0
+    stale = max(0, (history - term.stale_from) // term.block_tokens)
+    return stale if term.stale_most is None else min(stale, term.stale_most)
+
+
+def request_blocks(
+    rule: CacheRule, capacity: Integers, history: Integers, flight: Integers, prefix_blocks: int
+) -> Integers:
+    """Blocks of one request with C > 0 in one cache, groups and extra blocks included."""
+    return blocks(need_term(rule, flight, prefix_blocks), capacity, history)
 
 
 def placeholder_blocks(rule: CacheRule) -> int:
@@ -129,13 +161,13 @@ def placeholder_blocks(rule: CacheRule) -> int:
     return 0
 
 
-def batch_flight_blocks(rule: CacheRule, flight: int) -> int:
+def batch_flight_blocks(rule: CacheRule, flight: Integers) -> Integers:
     """m ceil(F/t) of a cache whose flight the whole batch shares; 0 for others."""
     if rule.kind == FLIGHT and rule.flight_per_batch:
-        return int(rule.groups * ceil_div(flight, rule.block_tokens))
+        return rule.groups * ceil_div(flight, rule.block_tokens)
     return 0
 
 
-def usable_for(raw_blocks: int, use_num: int, use_den: int) -> int:
+def usable_for(raw_blocks: Integers, use_num: int, use_den: int) -> Integers:
     """ceil(raw / resume_utilization): one division and one ceil for the whole pool."""
-    return int(ceil_div(raw_blocks * use_den, use_num))
+    return ceil_div(raw_blocks * use_den, use_num)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Curve, Instance, LinearRow, Objective, ObjectiveTerm, Variable
 
+Number = Fraction | int
+
 
 class Point(NamedTuple):
     """A value for every decision; by position."""
@@ -27,8 +29,8 @@ class Answer(NamedTuple):
     """A point, the value and upper bound of every goal, and whether they are proven equal."""
 
     point: Point
-    values: tuple[Fraction | int, ...]
-    bounds: tuple[Fraction | int | None, ...]
+    values: tuple[Number, ...]
+    bounds: tuple[Number | None, ...]
     exact: bool
 
 
@@ -84,11 +86,16 @@ def term_value(term: ObjectiveTerm, at: int) -> Fraction:
     return term.weight * (at if term.curve is None else curve_at(term.curve, at))
 
 
-def goal_value(instance: Instance, demand: Demand, point: Point, goal: Objective) -> Fraction:
+def times(weight: Fraction, value: int) -> Number:
+    """weight x value, an integer where the weight is 1."""
+    return value if weight.numerator == weight.denominator else weight * value
+
+
+def goal_value(instance: Instance, demand: Demand, point: Point, goal: Objective) -> Number:
     """Exact value of a goal at a point."""
-    if goal.single is not None:
-        value, weight = variable_value(instance, demand, point, goal.single), goal.members[0].weight
-        return Fraction(value) if weight == 1 else weight * value
+    single = goal.single
+    if single is not None:
+        return times(goal.members[0].weight, variable_value(instance, demand, point, single))
     total = Fraction(0)
     for term in goal.members:
         total += term_value(term, variable_value(instance, demand, point, term.variable))

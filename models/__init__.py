@@ -14,6 +14,7 @@ from kvplan.models.errors import (
     RuledOut,
     Shortfall,
     SolverError,
+    Undecided,
 )
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
@@ -34,4 +35,5 @@ __all__ = [
     "RuledOut",
     "Shortfall",
     "SolverError",
+    "Undecided",
 ]

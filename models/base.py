@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator
 
+from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
+from kvplan.models.schema import LONGEST_NAME, NAME, TITLE, by_keys, bytes_input
 from kvplan.models.units import Granule, parse_bytes
 
 __all__ = [
@@ -23,7 +25,6 @@ __all__ = [
 ]
 
 BUILT_IN_PHASES = ("load", "prefill", "decode")
-_LONGEST_NAME = 200
 
 
 class Frozen(BaseModel):
@@ -37,12 +38,20 @@ class Frozen(BaseModel):
             return NotImplemented
         return self.__dict__ == other.__dict__
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, optionally with some fields updated: not validated, mappings frozen."""
+        changes = {
+            name: FrozenDict(value) if type(value) is dict else value
+            for name, value in (update or {}).items()
+        }
+        return super().model_copy(update=changes, deep=deep)
+
 
 def _title(value: Any) -> str:
     if not isinstance(value, str):
         raise Misfit("text", shown(value))
-    if len(value) > _LONGEST_NAME or not value.isprintable():
-        raise Misfit(f"printable text of at most {_LONGEST_NAME} characters", shown(value))
+    if len(value) > LONGEST_NAME or not value.isprintable():
+        raise Misfit(f"printable text of at most {LONGEST_NAME} characters", shown(value))
     return value
 
 
@@ -59,8 +68,8 @@ def _version(value: Any) -> int:
     return value
 
 
-Title = Annotated[str, BeforeValidator(_title)]
-Name = Annotated[str, BeforeValidator(_name)]
+Title = Annotated[str, BeforeValidator(_title, json_schema_input_type=TITLE)]
+Name = Annotated[str, BeforeValidator(_name, json_schema_input_type=NAME)]
 Version = Annotated[Literal[1], BeforeValidator(_version)]
 
 
@@ -82,24 +91,25 @@ TextKeys = BeforeValidator(text_keys)
 """For fields that are mappings by name."""
 
 
-def by_key(parse: Callable[[Any], int]) -> Callable[[Any], int | dict[str, int]]:
+def by_key(parse: Callable[[Any], int]) -> Callable[[Any], int | FrozenDict[str, int]]:
     """Make a reader of one figure, or of figures by stage or by rank name."""
 
-    def read(value: Any) -> int | dict[str, int]:
+    def read(value: Any) -> int | FrozenDict[str, int]:
         if not isinstance(value, dict):
             return parse(value)
         if not value:
             raise Misfit("one figure, or figures by stage or rank", "an empty mapping")
-        return {key: within(key, parse, entry) for key, entry in text_keys(value).items()}
+        figures = {key: within(key, parse, entry) for key, entry in text_keys(value).items()}
+        return FrozenDict(figures)
 
     return read
 
 
 ByStage = Annotated[
-    int | dict[str, int],
-    BeforeValidator(
+    int | FrozenMapping[str, int],
+    PlainValidator(
         by_key(lambda value: parse_bytes(value, round_up=True)),
-        json_schema_input_type=int | str | dict[str, int | str],
+        json_schema_input_type=bytes_input() | by_keys(bytes_input()),
     ),
 ]
 """Bytes, the same everywhere or by stage (consumers and options: by stage or by rank name)."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, cast
 
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
@@ -14,28 +13,25 @@ Later = Callable[[], dict[str, Any]]
 
 
 class Deferred(Frozen):
-    """A model that may be handed out before all its fields are written.
+    """A model that may be built before all its fields are known.
 
-    Every way to see the whole (comparison, copies, dumps, pickles) writes them first.
+    `model_construct` leaves the deferred fields out, and the private `_later` computes them: when
+    one of them is first read, and before anything sees the whole (comparison, copy, dump, pickle).
+    Two threads may both compute them, with the same result.
     """
 
     deferred_fields: ClassVar[frozenset[str]] = frozenset()
-    _later: Later | None = PrivateAttr(None)
+    _later: Later | None = PrivateAttr(default=None)
 
     @classmethod
-    def defer(cls, values: dict[str, Any], later: Later) -> Self:
-        """Build from complete, valid values, the deferred fields left to `later`."""
-        made = cls.__new__(cls)
-        fields, private = _blank(cls)
-        set_ = object.__setattr__
-        set_(made, "__dict__", values)
-        set_(made, "__pydantic_fields_set__", fields.copy())
-        set_(made, "__pydantic_extra__", None)
-        set_(made, "__pydantic_private__", {**private, "_later": later})
+    def defer(cls, values: Mapping[str, Any], later: Later) -> Self:
+        """Build from valid values, the deferred fields left to `later`."""
+        made = cast("Self", cls.model_construct(**values))
+        made._later = later
         return made
 
     def complete(self) -> Self:
-        """Write the deferred fields, if they are not yet."""
+        """Compute the deferred fields, if they are not there yet."""
         later = self._later
         if later is not None:
             self.__dict__.update(later())
@@ -44,14 +40,10 @@ class Deferred(Frozen):
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).deferred_fields:
-            written = self.complete().__dict__
-            if name in written:
-                return written[name]
+            fields = self.complete().__dict__
+            if name in fields:
+                return fields[name]
         return super().__getattr__(name)  # type: ignore[misc]
-
-    def __dir__(self) -> list[str]:
-        """The deferred fields too, for tab completion."""
-        return sorted({*super().__dir__(), *self.deferred_fields})
 
     # Without a return annotation Pydantic keeps the fields' own JSON Schema for dumps.
     @model_serializer(mode="wrap")
@@ -64,11 +56,12 @@ class Deferred(Frozen):
 
     def __eq__(self, other: object) -> bool:
         """Equal fields; what the solver attached does not count."""
-        if not isinstance(other, Deferred) or type(self) is not type(other):
-            return NotImplemented
-        return self.complete().__dict__ == other.complete().__dict__
+        if isinstance(other, Deferred):
+            other.complete()
+        return super(Deferred, self.complete()).__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return super(Deferred, self.complete()).__hash__()
 
     def __repr_args__(self) -> Any:
         return super(Deferred, self.complete()).__repr_args__()
@@ -76,14 +69,11 @@ class Deferred(Frozen):
     def __iter__(self) -> Any:
         return super(Deferred, self.complete()).__iter__()
 
+    def __dir__(self) -> list[str]:
+        """The deferred fields too, for tab completion."""
+        return sorted({*super().__dir__(), *self.deferred_fields})
+
     def __getstate__(self) -> dict[Any, Any]:
         """State for pickling: the fields; what the solver attached stays behind."""
         state = super(Deferred, self.complete()).__getstate__()
-        return {**state, "__pydantic_private__": _blank(type(self))[1].copy()}
-
-
-@cache
-def _blank(model: type[Deferred]) -> tuple[set[str], dict[str, Any]]:
-    """Names of a model's fields, and its private attributes as they begin (immutable ones)."""
-    private = model.__private_attributes__.items()
-    return set(model.model_fields), {name: attribute.get_default() for name, attribute in private}
+        return {**state, "__pydantic_private__": dict.fromkeys(self.__private_attributes__)}

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from kvplan.models.base import Frozen, Name
-from kvplan.models.messages import Misfit, shown
+from kvplan.models.messages import Misfit
+from kvplan.models.schema import given, given_as, when
 from kvplan.models.units import Positive, Whole
 
 
 class Request(Frozen):
     """`count` alike requests; capacity or count may shrink to fit."""
 
-    name: Name | None = Field(None, description="default <batch>.<index>")
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                when(given("min_capacity"), given_as("fit", {"const": "capacity"})),
+                when(given("min_count"), given_as("fit", {"const": "count"})),
+                when(
+                    given_as("fit", {"const": "capacity"}),
+                    given_as("capacity", {"minimum": 1}),
+                ),
+            ]
+        }
+    )
+
+    name: Name | None = Field(default=None, description="default <batch>.<index>")
     capacity: Whole = Field(description="tokens held; 0 holds state blocks only")
-    history: Whole | None = Field(None, description="tokens before the flight; capacity - 1")
-    count: Whole | None = Field(None, description="alike requests (1); fit count: the most wanted")
-    fit: Literal["none", "capacity", "count"] = Field("none", description="what may shrink")
-    min_capacity: Positive | None = Field(None, description="fit capacity: tokens at least")
-    min_count: Positive | None = Field(None, description="fit count: requests at least (1)")
+    history: Whole | None = Field(
+        default=None, description="tokens before the flight; capacity - 1"
+    )
+    count: Whole | None = Field(
+        default=None, description="alike requests (1); fit count: the most wanted"
+    )
+    fit: Literal["none", "capacity", "count"] = Field(default="none", description="what may shrink")
+    min_capacity: Positive | None = Field(default=None, description="fit capacity: tokens at least")
+    min_count: Positive | None = Field(default=None, description="fit count: requests at least (1)")
 
     @property
     def history_tokens(self) -> int:
@@ -34,7 +52,10 @@ class Request(Frozen):
 
     @property
     def least_capacity(self) -> int:
-        """The lower bound of a fitted capacity: max(1, C - H, min_capacity)."""
+        """The lower bound of a fitted capacity: max(1, C - H, min_capacity).
+
+        One that equals the capacity leaves nothing to fit: the request is a fixed one.
+        """
         return max(1, self.flight_tokens, self.min_capacity or 1)
 
     @model_validator(mode="after")
@@ -46,34 +67,72 @@ class Request(Frozen):
         for field, fit in (("min_capacity", "capacity"), ("min_count", "count")):
             if getattr(self, field) is not None and self.fit != fit:
                 raise Misfit(f"fit: {fit} beside {field}", f"fit: {self.fit}", field)
-        if self.fit == "capacity":
-            self._can_shrink()
+        if self.fit == "capacity" and self.capacity == 0:
+            raise Misfit("a capacity of at least 1 beside fit: capacity", "0", "capacity")
+        if self.min_capacity is not None and self.min_capacity > self.capacity:
+            expected = f"min_capacity of at most capacity {self.capacity}"
+            raise Misfit(expected, str(self.min_capacity), "min_capacity")
         if self.fit == "count" and self.count is not None and self.count < (self.min_count or 1):
             raise Misfit(
                 f"count of at least min_count {self.min_count or 1}", str(self.count), "count"
             )
         return self
 
-    def _can_shrink(self) -> None:
-        least = self.least_capacity
-        if self.min_capacity is not None and self.min_capacity > self.capacity:
-            expected = f"min_capacity of at most capacity {self.capacity}"
-            raise Misfit(expected, str(self.min_capacity), "min_capacity")
-        if self.capacity > least:
-            return
-        if least == self.min_capacity:
-            why = f"min_capacity {least}"
-        elif least == self.flight_tokens:
-            why = f"capacity - history = {least} tokens in flight, which never shrink"
-        else:
-            why = "a capacity of at least 1"
-        expected = f"a fitted request that can shrink (lower bound {least}: {why})"
-        raise Misfit(expected, shown(self.capacity), "capacity")
+
+class GivenColumns(NamedTuple):
+    """The requests of a batch whose capacity and count are given, as columns of equal length.
+
+    Attributes
+    ----------
+    capacities, histories : tokens, defaults included.
+    counts : alike requests, the default of 1 included; may be 0.
+    fitted : positions in the batch of the other requests, whose capacity or count is fitted.
+    """
+
+    capacities: list[int]
+    histories: list[int]
+    counts: list[int]
+    fitted: tuple[int, ...]
 
 
 class Batch(Frozen):
     """Requests that must be servable at once; batches are alternatives in time."""
 
     name: Name = Field(description="unique among the batches")
-    shared_prefix: Whole = Field(0, description="tokens of one prompt that all requests share")
+    shared_prefix: Whole = Field(
+        default=0, description="tokens of one prompt that all requests share"
+    )
     requests: tuple[Request, ...] = Field(description="what is live at once")
+
+    __slots__ = ("_given",)  # no field: a copy with changes must not take it along
+    if TYPE_CHECKING:
+        _given: GivenColumns
+
+    @property
+    def given(self) -> GivenColumns:
+        """The given requests as columns; read once, and kept. Not to be changed."""
+        try:
+            return self._given
+        except AttributeError:
+            columns = given_columns(self.requests)
+            object.__setattr__(self, "_given", columns)
+            return columns
+
+
+def given_columns(requests: tuple[Request, ...]) -> GivenColumns:
+    """Read requests as columns; a thousand of them in a tenth of a millisecond."""
+    fits = [request.fit for request in requests]
+    fitted: tuple[int, ...] = ()
+    if fits.count("none") < len(fits):
+        fitted = tuple([at for at, fit in enumerate(fits) if fit != "none"])
+        requests = tuple([request for request in requests if request.fit == "none"])
+    capacities = [request.capacity for request in requests]
+    histories = [
+        history if (history := request.history) is not None else capacity and capacity - 1
+        for capacity, request in zip(capacities, requests, strict=True)
+    ]
+    counts = [request.count for request in requests]
+    unnamed = counts.count(None)
+    if unnamed == len(counts):
+        return GivenColumns(capacities, histories, [1] * unnamed, fitted)
+    return GivenColumns(capacities, histories, [1 if n is None else n for n in counts], fitted)

@@ -8,10 +8,22 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
 from kvplan.models.base import ByStage, Frozen, Granule, Name, by_key
+from kvplan.models.frozen_dict import FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
+from kvplan.models.schema import (
+    BY_STAGE,
+    PAIRS,
+    any_of,
+    by_keys,
+    bytes_input,
+    given,
+    when,
+    whole,
+    without,
+)
 from kvplan.models.units import (
     LIMIT,
     Demand,
@@ -49,22 +61,27 @@ def _pairs(value: Any) -> tuple[tuple[int, int], ...]:
 
 Pairs = Annotated[
     tuple[tuple[int, int], ...],
-    BeforeValidator(_pairs, json_schema_input_type=list[tuple[int, int | str]]),
+    BeforeValidator(_pairs, json_schema_input_type=PAIRS),
 ]
 
 
 class Staging(Frozen):
     """Bytes that a prefill of one chunk takes: base + per_token x chunk, or a table."""
 
-    name: Name = Field(description="for messages and the ledger")
-    base: Demand | None = Field(None, description="bytes whatever the chunk")
-    per_token: Rate | None = Field(None, description="bytes a token of the chunk; exact")
-    table: Pairs | None = Field(
-        None, description="[[tokens, bytes], ...]: the first entry with tokens >= chunk counts"
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [any_of("base", "per_token"), given("table")]}
     )
-    granule: Granule = Field(1, description="rounded up to a multiple")
-    stage: Whole | None = Field(None, description="the one stage that has it; default all")
-    group: Name | None = Field(None, description="of a group only the largest entry counts")
+
+    name: Name = Field(description="for messages and the ledger")
+    base: Demand | None = Field(default=None, description="bytes whatever the chunk")
+    per_token: Rate | None = Field(default=None, description="bytes a token of the chunk; exact")
+    table: Pairs | None = Field(
+        default=None,
+        description="[[tokens, bytes], ...]: the first entry with tokens >= chunk counts",
+    )
+    granule: Granule = Field(default=1, description="rounded up to a multiple")
+    stage: Whole | None = Field(default=None, description="the one stage that has it; default all")
+    group: Name | None = Field(default=None, description="of a group only the largest entry counts")
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -94,12 +111,18 @@ class Staging(Frozen):
 class Prefill(Frozen):
     """The prefill chunk (max_num_batched_tokens, chunked_prefill_size) and what it costs."""
 
+    model_config = ConfigDict(json_schema_extra=when(given("chunks"), without("min", "step")))
+
     requested: Positive = Field(description="tokens wanted; always a candidate")
-    min: Positive | None = Field(None, description="smallest chunk (default: step, or requested)")
-    step: Positive | None = Field(None, description="grid from min (default 1)")
-    chunks: tuple[Positive, ...] | None = Field(None, description="candidates, for min and step")
-    batches_in_flight: Positive = Field(1, description="chunks in flight at once")
-    staging: tuple[Staging, ...] = Field((), description="what a chunk costs in prefill")
+    min: Positive | None = Field(
+        default=None, description="smallest chunk (default: step, or requested)"
+    )
+    step: Positive | None = Field(default=None, description="grid from min (default 1)")
+    chunks: tuple[Positive, ...] | None = Field(
+        default=None, description="candidates, for min and step", json_schema_extra={"minItems": 1}
+    )
+    batches_in_flight: Positive = Field(default=1, description="chunks in flight at once")
+    staging: tuple[Staging, ...] = Field(default=(), description="what a chunk costs in prefill")
 
     @model_validator(mode="after")
     def _grid(self) -> Self:
@@ -146,8 +169,8 @@ class Prefill(Frozen):
 class Lend(Frozen):
     """Expert slots that the prefill may borrow (Strata #796)."""
 
-    keep: Whole = Field(0, description="slots that stay at least")
-    fraction: Portion = Field(Fraction(1), description="share lent at most")
+    keep: Whole = Field(default=0, description="slots that stay at least")
+    fraction: Portion = Field(default=Fraction(1), description="share lent at most")
 
 
 def _slot_bytes(value: Any) -> int | tuple[tuple[int, int], ...]:
@@ -159,18 +182,22 @@ class Experts(Frozen):
 
     slot_bytes: Annotated[
         int | tuple[tuple[int, int], ...],
-        BeforeValidator(
-            _slot_bytes, json_schema_input_type=int | str | list[tuple[int, int | str]]
-        ),
+        BeforeValidator(_slot_bytes, json_schema_input_type=bytes_input() | PAIRS),
     ] = Field(description="of one slot of one layer; [[slots, bytes], ...] when sizes differ")
     layers: Annotated[
-        int | dict[str, int],
-        BeforeValidator(by_key(parse_integer), json_schema_input_type=int | dict[str, int]),
-    ] = Field(1, description="layers on a rank; one figure or by stage")
-    min_slots: Whole = Field(0, description="slots a layer at least")
-    max_slots: Whole | None = Field(None, description="slots a layer at most")
-    granule: Granule = Field(1, description="all slots of a rank are one allocation, rounded up")
-    lend: Lend | None = Field(None, description="what prefill may borrow")
+        int | FrozenMapping[str, int],
+        PlainValidator(by_key(parse_integer), json_schema_input_type=whole(0) | by_keys(whole(0))),
+    ] = Field(
+        default=1,
+        description="layers on a rank; one figure or by stage",
+        json_schema_extra=BY_STAGE,
+    )
+    min_slots: Whole = Field(default=0, description="slots a layer at least")
+    max_slots: Whole | None = Field(default=None, description="slots a layer at most")
+    granule: Granule = Field(
+        default=1, description="all slots of a rank are one allocation, rounded up"
+    )
+    lend: Lend | None = Field(default=None, description="what prefill may borrow")
 
     @property
     def unit(self) -> str:
@@ -193,6 +220,9 @@ class Experts(Frozen):
         return self
 
 
+_SOME: dict[str, Any] = {"minItems": 1, "uniqueItems": True}
+
+
 class Consumer(Frozen):
     """A fixed consumer: weights, an arena, a workspace."""
 
@@ -200,7 +230,9 @@ class Consumer(Frozen):
     bytes: ByStage = Field(
         description="one figure, by stage or by rank name (left out: none there)"
     )
-    phases: tuple[Name, ...] | None = Field(None, description="where it lives; default all")
+    phases: tuple[Name, ...] | None = Field(
+        default=None, description="where it lives; default all", json_schema_extra=_SOME
+    )
 
 
 class Option(Frozen):
@@ -208,13 +240,17 @@ class Option(Frozen):
 
     name: Name = Field(description="unique within the choice")
     bytes: ByStage = Field(
-        0, description="one figure, by stage or by rank name (left out: none there)"
+        default=0, description="one figure, by stage or by rank name (left out: none there)"
     )
-    phases: tuple[Name, ...] | None = Field(None, description="where it lives; default all")
+    phases: tuple[Name, ...] | None = Field(
+        default=None, description="where it lives; default all", json_schema_extra=_SOME
+    )
 
 
 class Choice(Frozen):
     """Exactly one of several options, the best first."""
 
-    name: Name = Field(description="unique among the choices")
-    options: tuple[Option, ...] = Field(description="best first")
+    name: Name = Field(
+        description="unique among the choices", json_schema_extra={"not": {"pattern": "="}}
+    )
+    options: tuple[Option, ...] = Field(description="best first", json_schema_extra={"minItems": 1})

@@ -3,6 +3,7 @@
 KvplanError
 ├── InvalidProblem      the question is malformed: one Fault per mistake            exit code 2
 ├── Infeasible          the question is fine and has no answer: what is short       exit code 1
+├── Undecided           no plan was found and none was ruled out                    exit code 1
 ├── AgreementFailed     ranks have no common plan: which of them, and why
 └── SolverError         kvplan itself failed
     ├── CheckFailed     a plan broke a constraint when it was recomputed
@@ -162,6 +163,13 @@ class Infeasible(KvplanError):
 
     def __str__(self) -> str:
         return "\n".join(self.reasons)
+
+
+class Undecided(KvplanError):
+    """No plan was found, and it is not proven that there is none.
+
+    The search alone may end so under linear constraints, and CP-SAT at its deadline.
+    """
 
 
 class AgreementFailed(KvplanError):

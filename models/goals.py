@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
@@ -17,7 +19,9 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from kvplan.models.base import Frozen, Name, TextKeys
+from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown, within
+from kvplan.models.schema import CURVE, GOAL_VARIABLE, TERM_VARIABLE, any_of, given, given_as
 from kvplan.models.units import Exact, Portion, parse_fraction
 
 
@@ -39,9 +43,7 @@ def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
 
 Curve = Annotated[
     tuple[tuple[Exact, Exact], ...],
-    BeforeValidator(
-        _curve, json_schema_input_type=list[tuple[int | float | str, int | float | str]]
-    ),
+    BeforeValidator(_curve, json_schema_input_type=CURVE),
 ]
 """Piecewise-linear points [[value, worth], ...]; constant beyond the ends."""
 
@@ -56,12 +58,24 @@ def curve_value(points: tuple[tuple[Fraction, Fraction], ...], at: int) -> Fract
     return points[-1][1]
 
 
+def _keys(pattern: str) -> dict[str, Any]:
+    return {"propertyNames": {"pattern": pattern}}
+
+
+def _by(pattern: str) -> dict[str, Any]:
+    return {**_keys(pattern), "minProperties": 1}
+
+
 class Goal(Frozen):
     """Maximise sum(weight x variable), a variable seen through its curve where it has one."""
 
-    maximize: Annotated[dict[str, Exact], TextKeys] = Field(description="weights by variable")
-    curves: Annotated[dict[str, Curve], TextKeys] = Field(
-        default_factory=dict, description="worth by variable"
+    maximize: Annotated[FrozenMapping[str, Exact], TextKeys] = Field(
+        description="weights by variable", json_schema_extra=_by(GOAL_VARIABLE)
+    )
+    curves: Annotated[FrozenMapping[str, Curve], TextKeys] = Field(
+        default_factory=FrozenDict,
+        description="worth by variable",
+        json_schema_extra=_keys(GOAL_VARIABLE),
     )
 
     @model_validator(mode="wrap")
@@ -79,7 +93,11 @@ class Goal(Frozen):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Offer the short form, too."""
-        short = {"type": "string", "description": "a variable: maximize it alone"}
+        short = {
+            "type": "string",
+            "description": "a variable: maximize it alone",
+            "pattern": GOAL_VARIABLE,
+        }
         return _either(short, handler(core_schema), handler)
 
     @model_validator(mode="after")
@@ -106,7 +124,7 @@ class Goal(Frozen):
             return self.single
         return " + ".join(f"{weight} {variable}" for variable, weight in self.maximize.items())
 
-    def value(self, variables: dict[str, int]) -> Fraction:
+    def value(self, variables: Mapping[str, int]) -> Fraction:
         """Exact value of the goal for given values of its variables."""
         total = Fraction(0)
         for variable, weight in self.maximize.items():
@@ -119,9 +137,13 @@ class Goal(Frozen):
 class Constraint(Frozen):
     """min <= sum(coefficient x variable) <= max."""
 
-    terms: Annotated[dict[str, Exact], TextKeys] = Field(description="coefficients by variable")
-    min: Exact | None = Field(None, description="lower bound")
-    max: Exact | None = Field(None, description="upper bound")
+    model_config = ConfigDict(json_schema_extra=any_of("min", "max"))
+
+    terms: Annotated[FrozenMapping[str, Exact], TextKeys] = Field(
+        description="coefficients by variable", json_schema_extra=_by(TERM_VARIABLE)
+    )
+    min: Exact | None = Field(default=None, description="lower bound")
+    max: Exact | None = Field(default=None, description="upper bound")
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
@@ -137,12 +159,27 @@ class Constraint(Frozen):
 class Fill(Frozen):
     """Who gets the rest: whole copies of a batch, pools in order, shares, or nobody."""
 
-    batch: Name | None = Field(None, description="whole copies of this batch")
-    pools: tuple[Name, ...] | None = Field(None, description="these pools, in this order")
-    shares: Annotated[dict[str, Portion], TextKeys] | None = Field(
-        None, description="shares of what the rest leaves"
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                *(given(form) for form in ("batch", "pools", "shares")),
+                given_as("none", {"const": True}),
+            ]
+        }
     )
-    none: StrictBool = Field(False, description="written fill: none; the rest stays free")
+
+    batch: Name | None = Field(default=None, description="whole copies of this batch")
+    pools: tuple[Name, ...] | None = Field(
+        default=None,
+        description="these pools, in this order",
+        json_schema_extra={"minItems": 1, "uniqueItems": True},
+    )
+    shares: Annotated[FrozenMapping[str, Portion], TextKeys] | None = Field(
+        default=None,
+        description="shares of what the rest leaves",
+        json_schema_extra={"minProperties": 1},
+    )
+    none: StrictBool = Field(default=False, description="written fill: none; the rest stays free")
 
     @model_validator(mode="wrap")
     @classmethod

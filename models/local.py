@@ -31,8 +31,8 @@ class LocalView(Frozen):
     question: dict[str, Any] = Field(
         default_factory=dict, description="a problem's sections, `ranks` left out"
     )
-    rank: Rank | None = Field(None, description="this rank's entry, with what it measured")
-    error: str = Field("", description="why this rank has no entry; empty where it has one")
+    rank: Rank | None = Field(default=None, description="this rank's entry, with what it measured")
+    error: str = Field(default="", description="why this rank has no entry; empty where it has one")
 
     @classmethod
     def of(cls, problem: Problem | Mapping[str, Any], rank: Rank | Mapping[str, Any]) -> LocalView:

@@ -10,7 +10,12 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.loader import parse_text
 from kvplan.models.messages import one_of, shown
 
-_STEP = re.compile(r"\[(\*|[0-9]+)\]|(?:^|\.)([^.\[\]]+)")
+_STEP = re.compile(
+    r"""\[(?P<index>\*|[0-9]+)\]|\['(?P<single>[^']+)'\]|\["(?P<double>[^"]+)"\]"""
+    r"""|(?:^|\.)(?P<key>[^.\[\]]+)"""
+)
+_CHOICE_TERM = re.compile(r"\.terms\.choice:[^.\[\]]*$")
+_MOST_ENDS = 16  # places of "=" where a path may end
 _INDEX = re.compile(r"[0-9]{1,9}")
 
 
@@ -18,7 +23,10 @@ def apply_overrides(data: Any, overrides: Iterable[str]) -> Any:
     """Return a copy of `data` with every override applied.
 
     A path is keys joined by dots; an item of a list is named by its name or its index, `*` is all
-    of them: `ranks.*.quota=10GiB`, `batches[0].requests.long.capacity=4096`.
+    of them: `ranks.*.quota=10GiB`, `batches[0].requests.long.capacity=4096`. Where a key holds "="
+    itself, the path ends at the first "=" up to which it leads to a value that is there:
+    `constraints[0].terms.choice:s=a=1`; a new `choice:<name>=<option>` reaches up to the last one.
+    A key with dots or brackets stands in quotes and brackets: `consumers[0].bytes['host.0']=1GiB`.
 
     Raises
     ------
@@ -29,11 +37,43 @@ def apply_overrides(data: Any, overrides: Iterable[str]) -> Any:
         return data
     data = _copied(data)
     for text in texts:
-        path, equals, value = text.partition("=")
-        if not equals or not path.strip():
-            raise InvalidProblem.at("--set", "path=value", shown(text))
+        path, value = split_override(data, text)
         set_path(data, path.strip(), parse_text(value, name=f"--set {path}"))
     return data
+
+
+def split_override(data: Any, text: str) -> tuple[str, str]:
+    """Split path=value where the path ends in the data.
+
+    Raises
+    ------
+    InvalidProblem : it has no path, or no "=".
+    """
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise InvalidProblem.at("--set", "path=value", shown(text))
+    ends = [at for at, letter in enumerate(text) if letter == "="]
+    if len(ends) == 1:
+        return path, value
+    legal = [at for at in ends[:_MOST_ENDS] if _is_path(text[:at].strip())]
+    there = [at for at in legal if _leads_to_a_value(data, text[:at].strip())]
+    new = ends[-1:] if _CHOICE_TERM.search(path) else legal
+    at = (there or new or ends)[0]
+    return text[:at], text[at + 1 :]
+
+
+def _is_path(path: str) -> bool:
+    try:
+        return bool(split_path(path))
+    except InvalidProblem:
+        return False
+
+
+def _leads_to_a_value(data: Any, path: str) -> bool:
+    try:
+        return bool(_walk(data, split_path(path), path))
+    except InvalidProblem:
+        return False
 
 
 def _copied(data: Any) -> Any:
@@ -56,12 +96,12 @@ def set_path(data: Any, path: str, value: Any) -> None:
 
 
 def split_path(path: str) -> list[str]:
-    """Split ranks[0].quota or ranks.0.quota into its steps."""
+    """Split ranks[0].quota or ranks.0.quota into its steps; ['a.b'] is a key with a dot."""
     steps, end = [], 0
     for match in _STEP.finditer(path):
         if match.start() != end:
             break
-        steps.append(match[1] or match[2])
+        steps.append(match[match.lastgroup or 0])
         end = match.end()
     if not steps or end != len(path):
         raise InvalidProblem.at("--set", "a path such as ranks.0.quota", shown(path))

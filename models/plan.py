@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from kvplan.models.base import Frozen
 from kvplan.models.deferred import Deferred
 from kvplan.models.errors import KvplanError
+from kvplan.models.frozen_dict import FrozenMapping
 from kvplan.models.units import Computed
 
 Solver = Literal["auto", "cp-sat", "bisect"]
@@ -43,7 +44,9 @@ class LedgerLine(Frozen):
     consumer: str
     bytes: int
     source: Source
-    phases: tuple[str, ...] = Field((), description="where it lives; empty: a term of the quota")
+    phases: tuple[str, ...] = Field(
+        default=(), description="where it lives; empty: a term of the quota"
+    )
     note: str = ""
 
 
@@ -57,7 +60,7 @@ class RankPlan(Frozen):
     bound: Literal["declared", "utilization", "physical"] = Field(
         description="what the quota is: declared, or the share of `memory` that was smaller"
     )
-    phases: dict[str, int] = Field(description="bytes in use by phase")
+    phases: FrozenMapping[str, int] = Field(description="bytes in use by phase")
     ledger: tuple[LedgerLine, ...]
 
 
@@ -67,7 +70,9 @@ class Binding(Frozen):
     rank: str
     phase: str
     slack: int = Field(description="bytes free there")
-    next: dict[str, int] = Field(description="bytes that one step more of a variable would need")
+    next: FrozenMapping[str, int] = Field(
+        description="bytes that one step more of a variable would need"
+    )
 
 
 class GoalValue(Frozen):
@@ -88,6 +93,7 @@ class Proof(Frozen):
         description="nested (nested on <device>), cp-sat, cp-sat+nested, or search"
     )
     deterministic_time: float = Field(description="of CP-SAT, over all goals; 0 without it")
+    replayed: bool = Field(False, description="whether the oracle replayed it block by block")
 
 
 Resize = Callable[["Plan", int | str | Mapping[str, int | str]], "Plan"]
@@ -96,13 +102,17 @@ Resize = Callable[["Plan", int | str | Mapping[str, int | str]], "Plan"]
 class Plan(Deferred):
     """Sizes for every rank; byte-exact, checked before it is returned."""
 
+    model_config = ConfigDict(json_schema_extra={"$id": "urn:kvplan:schema:plan:1"})
+
     status: Literal["optimal", "feasible"]
-    blocks: dict[str, int] = Field(description="allocated blocks by pool, reserved ones included")
-    floors: dict[str, int] = Field(description="smallest legal usable blocks by pool")
+    blocks: FrozenMapping[str, int] = Field(
+        description="allocated blocks by pool, reserved ones included"
+    )
+    floors: FrozenMapping[str, int] = Field(description="smallest legal usable blocks by pool")
     prefill_chunk: int | None = Field(description="tokens")
     expert_slots: int | None = Field(description="a layer")
     expert_slots_in_prefill: int | None = Field(description="a layer; the others are lent")
-    choices: dict[str, str] = Field(description="chosen option by choice")
+    choices: FrozenMapping[str, str] = Field(description="chosen option by choice")
     copies: int | None = Field(description="whole copies of the fill batch")
     requests: tuple[RequestPlan, ...]
     ranks: tuple[RankPlan, ...]
@@ -111,13 +121,14 @@ class Plan(Deferred):
     proof: Proof
     digest: str = Field(description="sha256 of the decision values")
     relaxed: tuple[str, ...] = Field(
-        (), description="floors that were lowered (--advise): the plan is not what was asked for"
+        default=(),
+        description="floors that were lowered (--advise): the plan is not what was asked for",
     )
 
     deferred_fields: ClassVar[frozenset[str]] = frozenset(
         {"floors", "requests", "ranks", "binding", "notes", "proof", "digest"}
     )
-    _resize: Resize | None = PrivateAttr(None)
+    _resize: Resize | None = PrivateAttr(default=None)
 
     def resize(self, quota: int | str | Mapping[str, int | str]) -> Plan:
         """Plan again for another quota: capacities, counts, floors and granules are held.

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StrictBool, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from kvplan.models.base import ByStage, Frozen, Name
 from kvplan.models.messages import Misfit, shown
+from kvplan.models.schema import (
+    BY_STAGE,
+    bytes_input,
+    given,
+    given_as,
+    one_of,
+    when,
+    whole,
+    without,
+)
 from kvplan.models.units import Portion, Positive, Whole, parse_bytes, parse_integer
 
 
@@ -24,7 +34,8 @@ def _granule(value: Any) -> Any:
 
 
 PageGranule = Annotated[
-    int | Literal["auto"], BeforeValidator(_granule, json_schema_input_type=int | str)
+    int | Literal["auto"],
+    BeforeValidator(_granule, json_schema_input_type=bytes_input(1) | Literal["auto"]),
 ]
 """Bytes that an allocation is rounded up to; "auto" follows the rank's quota."""
 
@@ -32,24 +43,39 @@ PageGranule = Annotated[
 class Buffer(Frozen):
     """One allocation of n blocks, rounded up to its granule."""
 
-    name: Name | None = Field(None, description="for messages")
-    bytes: ByStage = Field(description="of one block on one rank; one figure or by stage")
-    granule: PageGranule = Field(1, description="the allocation is rounded up to a multiple")
+    name: Name | None = Field(default=None, description="for messages")
+    bytes: ByStage = Field(
+        description="of one block on one rank; one figure or by stage", json_schema_extra=BY_STAGE
+    )
+    granule: PageGranule = Field(
+        default=1, description="the allocation is rounded up to a multiple"
+    )
 
 
 class Pool(Frozen):
     """A space of block ids; every rank allocates the same count."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            **one_of("bytes", "buffers"),
+            **when(given("buffers"), without("granule")),
+        }
+    )
+
     name: Name = Field(description="unique among the pools")
-    bytes: ByStage | None = Field(None, description="of one block on one rank: one buffer")
-    granule: PageGranule | None = Field(None, description="of that one buffer (default 1)")
-    buffers: tuple[Buffer, ...] | None = Field(None, description="several allocations a block")
-    reserved_blocks: Whole = Field(0, description="allocated, never usable")
-    min_blocks: Whole = Field(0, description="usable blocks at least")
-    max_blocks: Whole | None = Field(None, description="usable blocks at most")
-    multiple_of: Positive = Field(1, description="usable blocks are a multiple of this")
+    bytes: ByStage | None = Field(
+        default=None, description="of one block on one rank: one buffer", json_schema_extra=BY_STAGE
+    )
+    granule: PageGranule | None = Field(default=None, description="of that one buffer (default 1)")
+    buffers: tuple[Buffer, ...] | None = Field(
+        default=None, description="several allocations a block", json_schema_extra={"minItems": 1}
+    )
+    reserved_blocks: Whole = Field(default=0, description="allocated, never usable")
+    min_blocks: Whole = Field(default=0, description="usable blocks at least")
+    max_blocks: Whole | None = Field(default=None, description="usable blocks at most")
+    multiple_of: Positive = Field(default=1, description="usable blocks are a multiple of this")
     resume_headroom: StrictBool = Field(
-        True, description="false: resume_utilization does not apply"
+        default=True, description="false: resume_utilization does not apply"
     )
 
     @model_validator(mode="after")
@@ -80,7 +106,9 @@ class Scratch(Frozen):
     """Blocks that only the running prefill needs take a fraction of a slot (TensorRT-LLM V2)."""
 
     fraction: Portion = Field(description="share of a slot that a scratch block takes")
-    max_rewind: Whole = Field(0, description="tokens that speculative decoding may take back")
+    max_rewind: Whole = Field(
+        default=0, description="tokens that speculative decoding may take back"
+    )
 
 
 _ALLOWED = {
@@ -89,6 +117,7 @@ _ALLOWED = {
     "chunked": {"chunk", "in_flight", "in_flight_per"},
     "state": {"blocks"},
 }
+_NEEDED = {"window": "window", "chunked": "chunk"}
 _KIND_FIELDS = sorted(set().union(*_ALLOWED.values()))
 _KEEP_FIELDS = {
     "peak": {"window", "sink", "keep", "in_flight"},
@@ -111,35 +140,63 @@ Flight = Annotated[
     int | Literal["prefill"] | None,
     BeforeValidator(
         _in_flight,
-        json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["prefill"] | None,
+        json_schema_input_type=whole(1) | Literal["prefill"] | None,
     ),
 ]
+
+
+def _kind_rules() -> list[Any]:
+    """Which fields go with a kind, and with what a window keeps, for the JSON Schema."""
+    rules: list[Any] = []
+    for kind, allowed in _ALLOWED.items():
+        needed = given(_NEEDED[kind]) if kind in _NEEDED else {}
+        others = without(*(field for field in _KIND_FIELDS if field not in allowed))
+        rules.append(when(given_as("kind", {"const": kind}), {"allOf": [others, needed]}))
+    window = given_as("kind", {"const": "window"})
+    for keep, allowed in _KEEP_FIELDS.items():
+        keeps = {"properties": {"keep": {"enum": [None, keep]}}}
+        if keep != "peak":
+            keeps = given_as("keep", {"const": keep})
+        harmless = {
+            field: {"enum": [None, _DEFAULTS[field]] if field in _DEFAULTS else [None]}
+            for field in sorted(_ALLOWED["window"] - allowed)
+        }
+        rules.append(when({"allOf": [window, keeps]}, {"properties": harmless}))
+    return rules
 
 
 class Cache(Frozen):
     """A set of layers with one retention rule ("life cycle", "KV cache group")."""
 
+    model_config = ConfigDict(json_schema_extra={"allOf": _kind_rules()})
+
     name: Name = Field(description="unique among the caches")
-    pool: Name | None = Field(None, description="may be left out when there is one pool")
+    pool: Name | None = Field(default=None, description="may be left out when there is one pool")
     kind: Literal["full", "window", "chunked", "state"] = Field(description="retention rule")
-    tokens_per_block: Positive | None = Field(None, description="default: the problem's")
-    groups: Positive = Field(1, description="block ids for each logical block")
-    extra_blocks: Whole = Field(0, description="further blocks a request")
-    shards: Positive | None = Field(None, description="full: context-parallel ranks (default 1)")
-    window: Positive | None = Field(None, description="window: tokens a query can see")
-    sink: Whole | None = Field(None, description="window: first tokens that are always kept")
-    keep: Literal["peak", "live", "in_flight"] | None = Field(
-        None, description="window: peak (default), live or in_flight"
+    tokens_per_block: Positive | None = Field(default=None, description="default: the problem's")
+    groups: Positive = Field(default=1, description="block ids for each logical block")
+    extra_blocks: Whole = Field(default=0, description="further blocks a request")
+    shards: Positive | None = Field(
+        default=None, description="full: context-parallel ranks (default 1)"
     )
-    chunk: Positive | None = Field(None, description="chunked: tokens of a local chunk")
-    blocks: Positive | None = Field(None, description="state: blocks of a request (default 1)")
+    window: Positive | None = Field(default=None, description="window: tokens a query can see")
+    sink: Whole | None = Field(
+        default=None, description="window: first tokens that are always kept"
+    )
+    keep: Literal["peak", "live", "in_flight"] | None = Field(
+        default=None, description="window: peak (default), live or in_flight"
+    )
+    chunk: Positive | None = Field(default=None, description="chunked: tokens of a local chunk")
+    blocks: Positive | None = Field(
+        default=None, description="state: blocks of a request (default 1)"
+    )
     in_flight: Flight = Field(
-        None, description="tokens in flight, the current one included; default 1"
+        default=None, description="tokens in flight, the current one included; default 1"
     )
     in_flight_per: Literal["request", "batch"] | None = Field(
-        None, description="whether each request (default) or the batch holds the flight"
+        default=None, description="whether each request (default) or the batch holds the flight"
     )
-    scratch: Scratch | None = Field(None, description="window live: scratch reuse")
+    scratch: Scratch | None = Field(default=None, description="window live: scratch reuse")
 
     @model_validator(mode="after")
     def _fields_of_kind(self) -> Self:
@@ -148,10 +205,9 @@ class Cache(Frozen):
             if field not in _ALLOWED[self.kind]:
                 expected = f"no {field} on a {self.kind} cache"
                 raise Misfit(expected, shown(getattr(self, field)), field)
-        if self.kind == "window" and self.window is None:
-            raise Misfit("window (tokens) on a window cache", "none", "window")
-        if self.kind == "chunked" and self.chunk is None:
-            raise Misfit("chunk (tokens) on a chunked cache", "none", "chunk")
+        needed = _NEEDED.get(self.kind)
+        if needed is not None and getattr(self, needed) is None:
+            raise Misfit(f"{needed} (tokens) on a {self.kind} cache", "none", needed)
         if self.kind == "window":
             self._fields_of_window(given)
         return self

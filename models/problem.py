@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, Title, Version
 from kvplan.models.demands import Batch, Request
@@ -19,8 +19,28 @@ from kvplan.models.overrides import apply_overrides
 from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
 from kvplan.models.references import find_faults
+from kvplan.models.schema import RELAXED_VARIABLE
 from kvplan.models.units import Positive, Ratio
 from kvplan.models.variants import Variant
+
+EXAMPLE: dict[str, Any] = {
+    "version": 1,
+    "ranks": [{"name": "gpu", "quota": "24GiB"}],
+    "pools": [{"name": "kv", "bytes": "2MiB"}],
+    "caches": [{"name": "full", "kind": "full"}],
+    "batches": [
+        {"name": "chat", "requests": [{"name": "long", "capacity": 32768, "fit": "capacity"}]}
+    ],
+    "prefill": {
+        "requested": 8192,
+        "min": 512,
+        "step": 512,
+        "staging": [{"name": "activations", "per_token": "160KiB"}],
+    },
+    "consumers": [{"name": "weights", "bytes": "15.3GiB"}],
+    "goals": ["capacity:long", "prefill"],
+}
+"""A problem for the JSON Schema to show."""
 
 
 class Problem(Frozen):
@@ -31,28 +51,38 @@ class Problem(Frozen):
     InvalidProblem : however it is built, with one fault for each mistake.
     """
 
-    version: Version = Field(1, description="of this format")
-    name: Title = Field("", description="for people")
-    ranks: tuple[Rank, ...] = Field(description="memory spaces with a quota")
-    tokens_per_block: Positive = Field(16, description="default for all caches")
-    resume_utilization: Ratio = Field(
-        Fraction(1), description="share of a pool in use when a request is admitted"
+    model_config = ConfigDict(
+        json_schema_extra={"$id": "urn:kvplan:schema:problem:1", "examples": [EXAMPLE]}
     )
-    pools: tuple[Pool, ...] = Field((), description="spaces of block ids")
-    caches: tuple[Cache, ...] = Field((), description="layers with one retention rule each")
-    batches: tuple[Batch, ...] = Field((), description="what must be servable at once")
-    prefill: Prefill | None = Field(None, description="the prefill chunk and its staging")
-    experts: Experts | None = Field(None, description="expert slots on the device")
-    consumers: tuple[Consumer, ...] = Field((), description="fixed consumers")
-    choices: tuple[Choice, ...] = Field((), description="one of several options each")
-    constraints: tuple[Constraint, ...] = Field((), description="linear, over the variables")
-    goals: tuple[Goal, ...] = Field((), description="in order of priority")
-    fill: Fill | None = Field(None, description="who gets the rest")
+
+    version: Version = Field(default=1, description="of this format")
+    name: Title = Field(default="", description="for people")
+    ranks: tuple[Rank, ...] = Field(
+        description="memory spaces with a quota", json_schema_extra={"minItems": 1}
+    )
+    tokens_per_block: Positive = Field(default=16, description="default for all caches")
+    resume_utilization: Ratio = Field(
+        default=Fraction(1), description="share of a pool in use when a request is admitted"
+    )
+    pools: tuple[Pool, ...] = Field(default=(), description="spaces of block ids")
+    caches: tuple[Cache, ...] = Field(default=(), description="layers with one retention rule each")
+    batches: tuple[Batch, ...] = Field(default=(), description="what must be servable at once")
+    prefill: Prefill | None = Field(default=None, description="the prefill chunk and its staging")
+    experts: Experts | None = Field(default=None, description="expert slots on the device")
+    consumers: tuple[Consumer, ...] = Field(default=(), description="fixed consumers")
+    choices: tuple[Choice, ...] = Field(default=(), description="one of several options each")
+    constraints: tuple[Constraint, ...] = Field(
+        default=(), description="linear, over the variables"
+    )
+    goals: tuple[Goal, ...] = Field(default=(), description="in order of priority")
+    fill: Fill | None = Field(default=None, description="who gets the rest")
     relax: tuple[Name, ...] = Field(
-        (), description="variables whose floors --advise may lower, the first one first"
+        default=(),
+        description="variables whose floors --advise may lower, the first one first",
+        json_schema_extra={"items": {"type": "string", "pattern": RELAXED_VARIABLE}},
     )
     variants: tuple[Variant, ...] = Field(
-        (), description="whole alternatives that an explanation tries"
+        default=(), description="whole alternatives that an explanation tries"
     )
 
     @model_validator(mode="wrap")

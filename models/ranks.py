@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kvplan.models.base import Frozen, Name, TextKeys
 from kvplan.models.device import read_device
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.faults import faults_of
+from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.messages import Misfit, shown
+from kvplan.models.schema import any_of, bytes_input, given, given_as, one_of, when
 from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 
 
@@ -44,29 +46,66 @@ def _term(*words: str) -> Callable[[Any], int | str | Share]:
     return read
 
 
-Margin = Annotated[int | Share, BeforeValidator(_term(), json_schema_input_type=int | str | Share)]
+Margin = Annotated[
+    int | Share, BeforeValidator(_term(), json_schema_input_type=bytes_input() | Share)
+]
 Headroom = Annotated[
     int | Share | Literal["from_staging"],
-    BeforeValidator(_term("from_staging"), json_schema_input_type=int | str | Share),
+    BeforeValidator(
+        _term("from_staging"),
+        json_schema_input_type=bytes_input() | Share | Literal["from_staging"],
+    ),
 ]
+
+
+def _overridden(terms: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes of the device that a caller knows better, by field of `DeviceReading`.
+
+    Raises
+    ------
+    InvalidProblem : one that is no byte figure.
+    """
+    found = {}
+    for name in ("total", "free"):
+        if terms.get(name) is not None:
+            try:
+                found[f"{name}_bytes"] = parse_bytes(terms[name], round_up=False)
+            except Misfit as error:
+                raise InvalidProblem.at(name, error.expected, error.got) from None
+    return found
 
 
 class RankMemory(Frozen):
     """What one rank measured after load; the quota follows from it (ROCm/ATOM PR #1495, #3171)."""
 
-    total: Supply | None = Field(None, description="bytes of the device, as the driver reports")
-    free: Supply | None = Field(None, description="bytes free on the device at the reading")
-    utilization: Ratio | None = Field(None, description="share of total the engine may use")
-    peak_torch: Demand = Field(0, description="allocator peak: weights, buffers, activations")
-    non_torch: Demand = Field(0, description="device bytes in use outside the allocator")
-    graphs: Demand = Field(0, description="estimate of the captured graphs")
-    safety: Margin = Field(0, description="margin, bytes or {fraction} of total")
-    connector: Demand = Field(0, description="reserve of a KV connector; off both shares")
-    prefill_headroom: Headroom = Field(
-        0, description="off the physical share: bytes, {fraction} of total, or from_staging"
+    model_config = ConfigDict(
+        json_schema_extra={
+            **any_of("utilization", "free"),
+            "allOf": [
+                when(given("utilization"), given("total")),
+                when(given_as("safety", {"type": "object"}), given("total")),
+                when(given_as("prefill_headroom", {"type": "object"}), given("total")),
+            ],
+        }
     )
-    other: Annotated[dict[str, Demand], TextKeys] = Field(
-        default_factory=dict, description="further terms by name; off the utilization share"
+
+    total: Supply | None = Field(
+        default=None, description="bytes of the device, as the driver reports"
+    )
+    free: Supply | None = Field(default=None, description="bytes free on the device at the reading")
+    utilization: Ratio | None = Field(default=None, description="share of total the engine may use")
+    peak_torch: Demand = Field(
+        default=0, description="allocator peak: weights, buffers, activations"
+    )
+    non_torch: Demand = Field(default=0, description="device bytes in use outside the allocator")
+    graphs: Demand = Field(default=0, description="estimate of the captured graphs")
+    safety: Margin = Field(default=0, description="margin, bytes or {fraction} of total")
+    connector: Demand = Field(default=0, description="reserve of a KV connector; off both shares")
+    prefill_headroom: Headroom = Field(
+        default=0, description="off the physical share: bytes, {fraction} of total, or from_staging"
+    )
+    other: Annotated[FrozenMapping[str, Demand], TextKeys] = Field(
+        default_factory=FrozenDict, description="further terms by name; off the utilization share"
     )
 
     @model_validator(mode="after")
@@ -94,20 +133,22 @@ class RankMemory(Frozen):
         Parameters
         ----------
         device : as torch takes it; default: the current one.
-        terms : the other fields (utilization, safety, graphs, ...), or a reading to override.
+        terms : the other fields (utilization, safety, graphs, ...), or a reading to override: it
+            takes the place of what the device says before anything is derived from it.
 
         Raises
         ------
         InvalidProblem : no device, or readings that contradict each other; nothing is clamped.
         ImportError : torch is not installed.
         """
-        reading = read_device(device)
+        reading = read_device(device)._replace(**_overridden(terms))
         readings = {
             "total": reading.total_bytes,
             "free": reading.free_bytes,
             "peak_torch": reading.peak_bytes,
-            "non_torch": reading.outside_bytes,
         }
+        if "non_torch" not in terms:
+            readings["non_torch"] = reading.outside_bytes
         try:
             return cls.model_validate({**readings, **terms})
         except ValidationError as error:
@@ -144,10 +185,14 @@ class RankMemory(Frozen):
 class Rank(Frozen):
     """A memory space with a quota: a GPU's rank, or a host tier as a stage of its own."""
 
+    model_config = ConfigDict(json_schema_extra=one_of("quota", "memory"))
+
     name: Name = Field(description="unique among the ranks")
-    stage: Whole = Field(0, description="pipeline stage")
-    quota: Supply | None = Field(None, description="bytes for all pools and consumers here")
-    memory: RankMemory | None = Field(None, description="the readings to derive the quota from")
+    stage: Whole = Field(default=0, description="pipeline stage")
+    quota: Supply | None = Field(default=None, description="bytes for all pools and consumers here")
+    memory: RankMemory | None = Field(
+        default=None, description="the readings to derive the quota from"
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -136,15 +136,10 @@ def _shares_prefix(cache: Cache) -> bool:
 
 
 def _fits_prefix(path: str, request: Request, prefix_tokens: int) -> Iterator[Fault]:
-    """A fitted request keeps H >= P, so P + (C - H) < C or it cannot shrink."""
+    """A fitted request keeps H >= P."""
     if request.history_tokens < prefix_tokens:
         expected = f"history of at least shared_prefix {prefix_tokens}"
         yield Fault(f"{path}.history", expected, str(request.history_tokens))
-    elif request.history_tokens == prefix_tokens:
-        expected = (
-            f"a fitted request that can shrink (history stays at shared_prefix {prefix_tokens})"
-        )
-        yield Fault(f"{path}.capacity", expected, str(request.capacity))
 
 
 def _stage_figures(problem: Problem) -> Iterator[Fault]:
@@ -197,7 +192,7 @@ def _consumers(problem: Problem) -> Iterator[Fault]:
             yield Fault(f"{path}.phases", "at least one phase", "an empty list")
         elif len(set(consumer.phases or ())) < len(consumer.phases or ()):
             yield Fault(f"{path}.phases", "each phase once", "one twice")
-        if isinstance(consumer.bytes, dict):
+        if not isinstance(consumer.bytes, int):
             yield from _rank_keys(f"{path}.bytes", consumer.bytes, stages, names)
 
 
@@ -211,7 +206,7 @@ def _listed(problem: Problem) -> Iterator[tuple[str, Consumer | Option]]:
 
 
 def _rank_keys(
-    path: str, value: dict[str, int], stages: dict[str, None], names: dict[str, None]
+    path: str, value: Mapping[str, int], stages: dict[str, None], names: dict[str, None]
 ) -> Iterator[Fault]:
     for key in value:
         if key in stages and key in names:

@@ -13,11 +13,12 @@ from math import isfinite
 from numbers import Integral
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator
 
 from kvplan.models.messages import LONGEST, Misfit, shown
+from kvplan.models.schema import EXACT, PORTION, RATE, RATIO, bytes_input, whole
+from kvplan.models.schema import LIMIT as LIMIT
 
-LIMIT = 2**63
 _DECIMAL = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 UNITS = {"": 1, "B": 1, **_DECIMAL, **_BINARY}
@@ -182,7 +183,7 @@ def _integer(least: int) -> Any:
             return value
         return parse_integer(value, least=least)
 
-    return BeforeValidator(read, json_schema_input_type=Annotated[int, Field(ge=least)])
+    return BeforeValidator(read, json_schema_input_type=whole(least))
 
 
 def _bytes(*, round_up: bool, least: int = 0) -> Any:
@@ -192,7 +193,7 @@ def _bytes(*, round_up: bool, least: int = 0) -> Any:
             raise Misfit(f"bytes of at least {least}", shown(value))
         return count
 
-    return BeforeValidator(read, json_schema_input_type=Annotated[int, Field(ge=least)] | str)
+    return BeforeValidator(read, json_schema_input_type=bytes_input(least))
 
 
 Supply = Annotated[int, _bytes(round_up=False)]
@@ -205,24 +206,21 @@ Whole = Annotated[int, _integer(0)]
 Positive = Annotated[int, _integer(1)]
 
 _AS_TEXT = PlainSerializer(str, return_type=str)
-_Share = Annotated[float, Field(ge=0, le=1)] | str
-Exact = Annotated[
-    Fraction, PlainValidator(parse_fraction, json_schema_input_type=int | float | str), _AS_TEXT
-]
+Exact = Annotated[Fraction, PlainValidator(parse_fraction, json_schema_input_type=EXACT), _AS_TEXT]
 """An exact number; read as the decimal or the fraction that was written."""
 Computed = Annotated[
     Fraction, PlainValidator(parse_computed, json_schema_input_type=int | float | str), _AS_TEXT
 ]
 """An exact number in an answer, however large."""
 Portion = Annotated[
-    Fraction, PlainValidator(parse_portion, json_schema_input_type=_Share), _AS_TEXT
+    Fraction, PlainValidator(parse_portion, json_schema_input_type=PORTION), _AS_TEXT
 ]
 """An exact share from 0 to 1."""
-Ratio = Annotated[Fraction, PlainValidator(parse_ratio, json_schema_input_type=_Share), _AS_TEXT]
+Ratio = Annotated[Fraction, PlainValidator(parse_ratio, json_schema_input_type=RATIO), _AS_TEXT]
 """An exact share above 0, to 1."""
 Rate = Annotated[
     Fraction,
-    PlainValidator(parse_rate, json_schema_input_type=Annotated[float, Field(ge=0)] | str),
+    PlainValidator(parse_rate, json_schema_input_type=RATE),
     _AS_TEXT,
 ]
 """Exact bytes a token; a unit may leave a fraction of a byte."""

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from kvplan.models.base import Frozen, Name
 from kvplan.models.messages import Misfit, shown
+from kvplan.models.schema import OVERRIDES
 
 
 def _overrides(value: Any) -> tuple[str, ...]:
@@ -21,7 +22,7 @@ def _overrides(value: Any) -> tuple[str, ...]:
 
 
 Overrides = Annotated[
-    tuple[str, ...], BeforeValidator(_overrides, json_schema_input_type=list[str])
+    tuple[str, ...], BeforeValidator(_overrides, json_schema_input_type=OVERRIDES)
 ]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.faults import faults_of
 from kvplan.models.goals import Fill
@@ -17,16 +18,17 @@ from kvplan.models.problem import as_problem
 from kvplan.models.ranks import Rank
 from kvplan.models.variables import fill_faults
 from kvplan.solver.formulate.budgets import auto_granule
-from kvplan.solver.known import MOST_KEPT
+from kvplan.solver.formulate.compiled import Compiled
+from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
-from kvplan.solver.shape import Shape
 from kvplan.solver.solve.choose import plan_formulation
 from kvplan.solver.solve.plan import check_arguments, device_of
 
 if TYPE_CHECKING:
     from kvplan.solver.solve.device import Kernel
 
-_MOST_SHAPES = 64  # that are kept: ranks whose granules differ freely have thousands
+_MOST_RATIOS = 8  # shares that are kept
+_MOST_COMPILED = 64  # that are kept: ranks whose granules differ freely have thousands
 
 
 class Planner:
@@ -41,8 +43,10 @@ class Planner:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._own = Shape(as_problem(problem))
-        self._shapes: dict[tuple[Ranks, tuple[int, ...]], Shape] = {}
+        self._problem = as_problem(problem)
+        self._own = Compiled(self._problem)
+        self._has_auto = self._problem.has_auto_granules
+        self._compiled: dict[tuple[Ranks, tuple[int, ...]], Compiled] = {}
         self._by_shares: OrderedDict[tuple[tuple[str, Fraction], ...], Planner] = OrderedDict()
 
     def plan(
@@ -76,42 +80,35 @@ class Planner:
             return filled.plan(
                 quota=quota, solver=solver, deadline=deadline, device=device, kernel=kernel
             )
-        own = self._own
-        if quota is None:
-            return plan_formulation(
-                own.formulation, own.nested, solver=solver, deadline=deadline, on=on
-            )
-        quotas = read_quotas(own.problem, quota)
-        measured = measured_ranks(own.problem, quota)
-        shape = self._shape(quotas, measured)
+        formulation, search = self._own.formulation, self._own.search
+        if quota is not None:
+            formulation, search = self._at(quota)
+        return plan_formulation(formulation, search, solver=solver, deadline=deadline, on=on)
 
-        def declared() -> Problem:
-            return _declared(shape.problem, quotas, measured)
-
-        return shape.plan(quotas, declared, solver, deadline, on)
+    def _at(self, quota: Quota) -> tuple[Formulation, Search]:
+        """The problem with other quotas; one layout for each set of "auto" granules."""
+        quotas = read_quotas(self._problem, quota)
+        measured = measured_ranks(self._problem, quota)
+        problem = _declared(self._problem, quotas, measured)
+        key = (measured, tuple(map(auto_granule, quotas)) if self._has_auto else ())
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            if len(self._compiled) >= _MOST_COMPILED:
+                self._compiled.clear()
+            compiled = self._compiled[key] = Compiled(problem)
+        return compiled.at(problem, quotas)
 
     def _filled_by(self, shares: Mapping[str, Any]) -> Planner:
         """The same shape with other shares of the rest; those of the last few ratios are kept."""
-        fill = _read_shares(self._own.problem, shares)
+        fill = _read_shares(self._problem, shares)
         key = tuple((fill.shares or {}).items())
         known = self._by_shares.get(key)
         if known is None:
-            known = Planner(self._own.problem.model_copy(update={"fill": fill}))
+            known = Planner(self._problem.model_copy(update={"fill": fill}))
             self._by_shares[key] = known
-            if len(self._by_shares) > MOST_KEPT:
+            if len(self._by_shares) > _MOST_RATIOS:
                 self._by_shares.popitem(last=False)
         return known
-
-    def _shape(self, quotas: tuple[int, ...], measured: Ranks) -> Shape:
-        """The shape; one for each set of "auto" granules, which follow the quotas."""
-        key = (measured, tuple(map(auto_granule, quotas)) if self._own.has_auto else ())
-        shape = self._shapes.get(key)
-        if shape is None:
-            if len(self._shapes) >= _MOST_SHAPES:
-                self._shapes.clear()
-            problem = _declared(self._own.problem, quotas, measured)
-            shape = self._shapes[key] = Shape(problem, planned_often=True)
-        return shape
 
 
 def _read_shares(problem: Problem, shares: Mapping[str, Any]) -> Fill:

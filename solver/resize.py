@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.demands import Batch
+from kvplan.models.frozen_dict import FrozenDict
 from kvplan.models.goals import Constraint, Goal
 from kvplan.models.plan import RequestPlan
 from kvplan.models.ranks import Rank
@@ -65,7 +66,7 @@ def _folded(constraint: Constraint, fitted: Mapping[str, RequestPlan]) -> Constr
     if not terms:
         return None
     return Constraint.model_construct(
-        terms=terms,
+        terms=FrozenDict(terms),
         min=None if constraint.min is None else constraint.min - held,
         max=None if constraint.max is None else constraint.max - held,
     )

@@ -1,31 +1,22 @@
 """Where a fitted capacity's optimum can stand, and where its need is least, as arrays.
 
-The residue classes and falling points are those of `capacity.CapacityGrid`.
+The residue classes and falling points are those of `residues.Residues`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import lcm
 
 from kvplan.kernels.arrays.arrays import Array, Arrays, Integers
-from kvplan.kernels.capacity import CapacityGrid
-from kvplan.kernels.instance import LIVE, Instance
-from kvplan.kernels.periods import falling_periods
-
-
-def live_period(instance: Instance) -> int:
-    """The period of the live windows' needs, in tokens."""
-    return lcm(*(rule.block_tokens for rule in instance.caches if rule.kind == LIVE))
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.residues import Residues, falling, live_period
 
 
 def falling_points(instance: Instance, fitted: int) -> list[tuple[int, int, int]]:
     """(t, offset, step): low + 1 + ((offset - low - 1) mod t) + step, after any low."""
     period = live_period(instance)
     return [
-        (t, offset, step)
-        for t, offset in falling_periods(instance, fitted)
-        for step in range(0, period, t)
+        (t, offset, step) for t, offset in falling(instance, fitted) for step in range(0, period, t)
     ]
 
 
@@ -41,8 +32,8 @@ class Candidates:
         self, arrays: Arrays, instance: Instance, fitted: int, axis: int, axes: int
     ) -> None:
         self.arrays, self.axis, self.axes = arrays, axis, axes
-        self.period = live_period(instance)
-        self.residues = sorted(CapacityGrid(instance, fitted).classes())
+        classes = Residues(instance, fitted)
+        self.period, self.residues = classes.period, classes.classes
         self._falling = falling_points(instance, fitted)
         self.points = 1 + len(self._falling)
 

@@ -13,7 +13,6 @@ from kvplan.kernels.arrays.arrays import Array, Arrays
 from kvplan.kernels.arrays.candidates import Candidates
 from kvplan.kernels.arrays.columns import checked, ranges_of
 from kvplan.kernels.arrays.goals import Goals
-from kvplan.kernels.arrays.inverse import Inverses, inverses_of
 from kvplan.kernels.arrays.layout import Layout
 from kvplan.kernels.arrays.limits import Limits, refused_goals
 from kvplan.kernels.arrays.needs import Needs
@@ -112,14 +111,13 @@ class Batch:
         width = max(1, elements // self.points)
         starts = range(0, scenarios.number, width)
         first = build(self, scenarios, list(rooms))
-        inverses = inverses_of(self.arrays, self.layout.rows, rooms, scenarios.number)
         done, lock = 0, Lock()
 
         def one(start: int) -> Fits:
             nonlocal done
             stop = min(start + width, scenarios.number)
             part = [room if room.shape[0] == 1 else room[start:stop] for room in rooms]
-            fits = self._tile(scenarios.part(start, stop), part, first, inverses)
+            fits = self._tile(scenarios.part(start, stop), part, first)
             with lock:
                 done += stop - start
                 if progress is not None:
@@ -139,9 +137,8 @@ class Batch:
         part: Scenarios,
         rooms: Sequence[Array],
         first: Staircase | None = None,
-        inverses: Inverses | None = None,
     ) -> Fits:
-        tile = Tile(self.arrays, self.layout, self.demand, part, rooms, inverses)
+        tile = Tile(self.arrays, self.layout, self.demand, part, rooms)
         return Goals(Search(tile, self.candidates), first).solve()
 
     def host_tile(self, number: int) -> Tile:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kvplan.kernels.arrays.candidates import live_period
 from kvplan.kernels.arrays.layout import Layout, RowLayout
 from kvplan.kernels.arrays.scenarios import RefusedError
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance
 from kvplan.kernels.need import ceil_div
+from kvplan.kernels.residues import live_period
 
 SAFE = 1 << 61
 """Every figure stays below it, so that a sum of two is an int64."""
@@ -114,7 +114,7 @@ class Limits:
     def _raw(self, index: int, batch: BatchRequests) -> list[int]:
         """Most raw blocks by pool of a batch."""
         chunks = range(len(self.instance.chunks) if self.demand.uses_chunk else 1)
-        fixed = [self.demand.fixed(index, chunk) for chunk in chunks]
+        fixed = [self.demand.given(index, chunk) for chunk in chunks]
         raw = [max(column) for column in zip(*fixed, strict=True)]
         requests = [(c, n) for b, c, n in self.ranges.given if b == index]
         for fitted in batch.fitted:

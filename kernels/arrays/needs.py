@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from kvplan.kernels.arrays.arrays import Array, Arrays, Integers
 from kvplan.kernels.arrays.scenarios import Given, RefusedError
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.instance import FULL, LIVE, BatchRequests, CacheRule, Instance
+from kvplan.kernels.instance import FULL, BatchRequests, CacheRule, Instance
 from kvplan.kernels.need import (
+    NeedTerm,
     batch_flight_blocks,
+    blocks,
     placeholder_blocks,
+    prefix_term,
     request_blocks,
-    stale_end,
 )
 
 FOREVER = 1 << 60  # tokens: the history of a request that bears no attention
@@ -35,6 +37,7 @@ class BatchNeeds:
     ) -> None:
         self.arrays, self.demand, self.given = arrays, demand, given
         self.instance: Instance = demand.instance
+        self._index = batch
         self.batch: BatchRequests = self.instance.batches[batch]
         self.attends = self._attends()
         self._base = [self._given_blocks(chunk) for chunk in self._chunks()]
@@ -47,14 +50,13 @@ class BatchNeeds:
         """Raw blocks by pool at capacities and counts (by fitted request)."""
         raw = list(self.known(chunk))
         for index in self.batch.fitted:
-            for pool, blocks in enumerate(self.own(index, capacity[index], chunk)):
-                if not (isinstance(blocks, int) and blocks == 0):
-                    raw[pool] = raw[pool] + count[index] * blocks
+            for pool, held in enumerate(self.own(index, capacity[index], chunk)):
+                if not (isinstance(held, int) and held == 0):
+                    raw[pool] = raw[pool] + count[index] * held
         for rule in self.instance.caches:
-            shared = self.batch.prefix_tokens // rule.block_tokens
-            if rule.kind == LIVE and shared:
-                held = self._live_prefix(rule, shared, capacity)
-                raw[rule.pool] = raw[rule.pool] + held
+            shared = prefix_term(rule, self.batch.prefix_tokens // rule.block_tokens)
+            if shared is not None and shared.stale_from is not None:
+                raw[rule.pool] = raw[rule.pool] + self._live_prefix(shared, capacity)
         return raw
 
     def own(self, index: int, capacity: Integers, chunk: Integers) -> list[Integers]:
@@ -127,9 +129,9 @@ class BatchNeeds:
     def _given_blocks(self, chunk: int) -> list[int]:
         """Blocks by pool of the fixed requests."""
         raw = [0] * len(self.instance.pools)
-        given = self.demand.given_blocks(self.batch, chunk)
-        for rule, blocks in zip(self.instance.caches, given, strict=True):
-            raw[rule.pool] += blocks
+        given = self.demand.given_blocks(self._index, chunk)
+        for rule, held in zip(self.instance.caches, given, strict=True):
+            raw[rule.pool] += held
         return raw
 
     def _batch_blocks(self, chunk: int) -> list[int]:
@@ -141,8 +143,8 @@ class BatchNeeds:
                 raw[rule.pool] += rule.groups * (self.batch.prefix_tokens // rule.block_tokens)
         return raw
 
-    def _live_prefix(self, rule: CacheRule, shared: int, capacity: Sequence[Integers]) -> Integers:
-        """m (B - |[S, min(B, least stale end))|): prefix blocks that some request still sees."""
+    def _live_prefix(self, term: NeedTerm, capacity: Sequence[Integers]) -> Integers:
+        """Prefix blocks of a live window that some request still sees."""
         fixed = [request.history for request in self.batch.fixed if request.capacity]
         histories: list[Integers] = [min(fixed)] if fixed else []
         for index in self.batch.fitted:
@@ -154,9 +156,7 @@ class BatchNeeds:
             histories.append(self.arrays.pick(bearing, given.history, FOREVER))
         if not histories:
             return 0
-        end = stale_end(self.arrays.smallest(*histories), rule)
-        dead = self.arrays.smallest(shared, end) - rule.sink_blocks
-        return rule.groups * (shared - self.arrays.greatest(dead, 0)) * self.attends
+        return blocks(term, 0, self.arrays.smallest(*histories)) * self.attends
 
 
 class Needs:
@@ -180,7 +180,7 @@ class Needs:
     def _largest_still(self, chunk: int) -> list[int]:
         instance = self.demand.instance
         raws = [
-            self.demand.fixed(index, chunk)
+            self.demand.given(index, chunk)
             for index in range(len(instance.batches))
             if index not in self.moving
         ]
@@ -198,7 +198,7 @@ class Needs:
             return self.moving[index].raw(capacity, count, chunk)
         at = chunk if self.demand.uses_chunk else 0
         chunks = range(len(self._still))
-        raws = [self.demand.fixed(index, each) for each in chunks]
+        raws = [self.demand.given(index, each) for each in chunks]
         return [self.arrays.table(list(column), at) for column in zip(*raws, strict=True)]
 
     def largest(

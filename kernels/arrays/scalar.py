@@ -1,4 +1,4 @@
-"""The plain reference: every scenario as instance of its own, solved by the scalar search."""
+"""The plain reference: every scenario as an instance of its own, solved by the scalar search."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kvplan.kernels.arrays.layout import Layout
 from kvplan.kernels.arrays.results import Fits, widths
 from kvplan.kernels.arrays.scenarios import Scenarios
 from kvplan.kernels.instance import BatchRequests, Budget, FixedRequests, Instance, VariableRequest
-from kvplan.kernels.nested import Search
-from kvplan.kernels.ordered import solve
+from kvplan.kernels.search.ordered import solve
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 
 
-def terms_at(instance: Instance, scenarios: Scenarios, index: int) -> Instance:
+def instance_at(instance: Instance, scenarios: Scenarios, index: int) -> Instance:
     """The instance of one scenario."""
     last = len(instance.chunks) if scenarios.chunks is None else int(scenarios.chunks[index]) + 1
     rows = tuple(_row(instance, row, scenarios, index, last) for row in instance.every_budget)
@@ -77,7 +77,7 @@ def one_by_one(instance: Any, scenarios: Scenarios) -> Fits:
     instance = getattr(instance, "instance", instance)
     points: list[Point | None] = []
     for index in range(scenarios.number):
-        answer = solve(Search(terms_at(instance, scenarios, index)))
+        answer = solve(Search(instance_at(instance, scenarios, index)))
         points.append(None if answer is None else answer.point)
     return from_points(instance, points)
 

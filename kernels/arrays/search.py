@@ -7,7 +7,6 @@ from collections.abc import Callable
 from kvplan.kernels.arrays.arrays import Array, Integers
 from kvplan.kernels.arrays.budget import most_blocks
 from kvplan.kernels.arrays.candidates import Candidates
-from kvplan.kernels.arrays.climb import Climb, is_climbable
 from kvplan.kernels.arrays.state import State
 from kvplan.kernels.arrays.tile import Tile
 from kvplan.kernels.instance import Variable
@@ -20,14 +19,7 @@ UNBOUNDED = 1 << 61
 
 
 class Search:
-    """`Search.possible` and `Search.largest` over arrays.
-
-    Switches (class attributes; every setting gives the same answers)
-    --------
-    climbs : rungs of a fitted capacity from its first one where needs allow it.
-    """
-
-    climbs = True
+    """`Search.possible` and `Search.largest` over arrays."""
 
     def __init__(self, tile: Tile, candidates: dict[int, Candidates]) -> None:
         self.tile, self.arrays, self.instance = tile, tile.arrays, tile.instance
@@ -115,14 +107,7 @@ class Search:
         first, rungs = candidates.classes(low, high)
         at_first = fits(first) & (rungs >= 0)
         period = candidates.period
-        is_climb = self.climbs and is_climbable(self, state, index)
-        best = self.bisect(
-            Climb(self, state, index, first).fits
-            if is_climb
-            else lambda k: fits(first + k * period),
-            first * 0,
-            rungs,
-        )
+        best = self.bisect(lambda k: fits(first + k * period), first * 0, rungs)
         found = self.arrays.pick(at_first, first + best * period, NONE)
         found = self.arrays.xp.max(found, axis=candidates.axis, keepdims=True)
         return self.arrays.pick(at_high, high, found)

@@ -12,7 +12,6 @@ from kvplan.kernels.arrays.budget import (
     pool_bytes,
     rounded_up,
 )
-from kvplan.kernels.arrays.inverse import Inverses
 from kvplan.kernels.arrays.layout import Layout, RowLayout
 from kvplan.kernels.arrays.needs import Needs
 from kvplan.kernels.arrays.scenarios import Given, Scenarios
@@ -37,11 +36,9 @@ class Tile:
         demand: Demand,
         part: Scenarios,
         rooms: Sequence[Array],
-        inverses: Inverses | None = None,
     ) -> None:
         self.arrays, self.layout, self.instance = arrays, layout, layout.instance
         self.number = part.number
-        self.inverses: Inverses = inverses or {}
         self.rooms = [self.lift(room) for room in rooms]
         self.options: list[Integers] = [self.by_world(row.options) for row in layout.rows]
         given = tuple(
@@ -175,8 +172,6 @@ class Tile:
 
     def most_blocks(self, room: Array, buffers: Buffers) -> Array:
         """Largest number of blocks in a room; -1 where it is negative."""
-        if buffers in self.inverses:
-            return self.inverses[buffers].most(self.arrays, room)
         return most_blocks(self.arrays, room, buffers)
 
     def most_in(self, pool: int, rests: Sequence[Array], usable: Integers) -> Integers:

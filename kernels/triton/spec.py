@@ -167,7 +167,7 @@ class SpecBuilder:
             if index in needs.moving:
                 more.append(self._batch(needs.moving[index]))
             else:
-                raws = [list(self.demand.fixed(index, chunk)) for chunk in self.chunk_range]
+                raws = [list(self.demand.given(index, chunk)) for chunk in self.chunk_range]
                 more.append((self._by_pool(raws), 0, (), -1))
         idle = all(base == (-1, 0) for base in still[0])
         return (*([] if idle else [still]), *moving, *more), copied

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, copies_held
-from kvplan.models import Plan
+from kvplan.models import CheckFailed, Plan
+from kvplan.models.frozen_dict import FrozenDict
 from kvplan.models.plan import Solver
-from kvplan.solver.check import check_point
+from kvplan.solver.check import Decisions
 from kvplan.solver.formulate.formulation import Formulation
 
 
@@ -22,31 +22,18 @@ class Credit(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Moved(NamedTuple):
-    """Other quotas than a formulation has."""
-
-    rooms: Sequence[int]  # bytes of each of its `every_budget`
-    holds: Callable[[Point, Sequence[int]], bool] | None  # whether a point breaks no rule there
-    formulation: Callable[[], Formulation]  # the one that has them
-
-
 def assemble(
     formulation: Formulation,
     nested: Search,
     answer: Answer,
     credit: Credit,
-    moved: Moved | None = None,
 ) -> Plan:
     """Check a point and write it out as a plan.
 
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
-    instance, point = formulation.instance, answer.point
-    if moved is None:
-        check_point(instance, nested.demand, point)
-    elif moved.holds is None or not moved.holds(point, moved.rooms):
-        check_point(instance, nested.demand, point, moved.rooms)
-    decisions = _decisions(formulation, nested, point)
+    decisions = _decisions(formulation, nested, answer.point)
+    _check(formulation, answer.point, decisions)
     values = {
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
@@ -54,13 +41,36 @@ def assemble(
     }
 
     def later() -> dict[str, Any]:
-        whole = formulation if moved is None else moved.formulation()
-        search = nested if moved is None else nested.rebased(whole.instance)
         from kvplan.solver.answer.fields import late_fields  # loaded when a plan is first looked at
 
-        return late_fields(whole, search, answer, credit, decisions)
+        return late_fields(formulation, nested, answer, credit, decisions)
 
     return Plan.defer(values, later)
+
+
+def _check(formulation: Formulation, point: Point, decisions: dict[str, Any]) -> None:
+    """Raise CheckFailed where a plan breaks a rule of its problem.
+
+    A formulation for other quotas has the check of the one that it was made from.
+    """
+    check, problem = formulation.check(), formulation.problem
+    quotas = None
+    if check.problem is not problem:
+        quotas = tuple([rank.quota_bytes for rank in problem.ranks])
+    broken = check.broken(
+        Decisions(
+            blocks=tuple(decisions["blocks"].values()),
+            fitted=tuple(zip(point.capacities, point.counts, strict=True)),
+            chunk=decisions["prefill_chunk"],
+            options=point.options,
+            slots=decisions["expert_slots"],
+            kept=decisions["expert_slots_in_prefill"],
+            copies=decisions["copies"],
+        ),
+        quotas,
+    )
+    if broken:
+        raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
 
 
 def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[str, Any]:
@@ -71,18 +81,20 @@ def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[s
     if instance.fill_batch is not None:
         copies = copies_held(instance, nested.demand, point, instance.fill_batch)
     return {
-        "blocks": {
-            pool.name: usable + pool.reserved
-            for pool, usable in zip(instance.pools, point.usable, strict=True)
-        },
+        "blocks": FrozenDict(
+            {
+                pool.name: usable + pool.reserved
+                for pool, usable in zip(instance.pools, point.usable, strict=True)
+            }
+        ),
         "prefill_chunk": instance.chunks[point.chunk] if problem.prefill is not None else None,
         "expert_slots": point.experts if has_experts else None,
         "expert_slots_in_prefill": point.kept if has_experts else None,
-        "choices": {
-            choice.name: choice.options[option].name
-            for choice, option in zip(problem.choices, point.options, strict=True)
-        }
-        if point.options
-        else {},
+        "choices": FrozenDict(
+            {
+                choice.name: choice.options[option].name
+                for choice, option in zip(problem.choices, point.options, strict=True)
+            }
+        ),
         "copies": copies,
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.kernels.instance import Instance, Variable
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models.plan import Binding
+from kvplan.solver.answer.in_use import row_bytes
 from kvplan.solver.answer.shortages import shortage_at
-from kvplan.solver.check import row_bytes
 from kvplan.solver.formulate.formulation import Formulation
 
 

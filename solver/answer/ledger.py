@@ -12,7 +12,7 @@ from kvplan.models import Problem
 from kvplan.models.elastic import Staging
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.models.ranks import Rank, RankMemory, Share
-from kvplan.solver.check import row_bytes
+from kvplan.solver.answer.in_use import row_bytes
 from kvplan.solver.formulate.budgets import at_rank
 from kvplan.solver.formulate.formulation import Formulation
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.kernels.bytes import least_kept
-from kvplan.kernels.nested import Search
-from kvplan.kernels.worlds import point_at
+from kvplan.kernels.search.bounds import point_at
+from kvplan.kernels.search.search import Search
 from kvplan.models import Advice, Infeasible, Shortfall
 from kvplan.models.units import exact_bytes
 from kvplan.solver.answer.ledger import rank_plans
@@ -16,7 +16,7 @@ from kvplan.solver.formulate.formulation import Formulation
 
 def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
     """Why nothing fits with everything elastic at its floor, with the budget table there."""
-    shortage = least_shortage(nested, nested.worlds())
+    shortage = least_shortage(nested, nested.starts())
     ranks = formulation.problem.ranks
     missing_at: dict[tuple[str, str], int] = {}
     for row, missing in shortage.rows:  # a headroom row repeats a phase
@@ -26,7 +26,7 @@ def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
     reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
     if not reasons:
         reasons = ["the linear constraints cannot hold together within the quotas"]
-    experts, slots = nested.instance.experts, shortage.corner.experts
+    experts, slots = nested.instance.experts, shortage.world.experts
     kept = least_kept(slots, experts) if experts else 0
     point = point_at(shortage.world, shortage.corner, kept)
     budget = rank_plans(formulation, point)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.instance import Budget, Instance, Variable
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.bounds import Bounds, LeastDemand, point_at
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point, linear_value, variable_value
-from kvplan.kernels.worlds import Bounds, LeastDemand, point_at
 
 MOST_WORLDS = 64  # combinations of open choices that a note looks at
 MOST_MENDED = 256  # ways to obey the linear constraints that a note looks at
@@ -32,15 +32,15 @@ class Shortage(NamedTuple):
 def least_shortage(nested: Search, worlds: list[Bounds]) -> Shortage:
     """The shortage of the least demand that comes nearest to fitting."""
     return min(
-        (_shortage(nested, world, corner) for world in worlds for corner in nested.corners(world)),
+        (_shortage(nested, world, corner) for world in worlds for corner in nested.demands(world)),
         key=lambda shortage: shortage.worst,
     )
 
 
 def floor_point(nested: Search) -> Point:
     """Everything elastic at its floor: of each pool the fewest blocks that any demand takes."""
-    shortage = least_shortage(nested, nested.worlds())
-    demands = [corner.usable for corner in nested.corners(shortage.world)]
+    shortage = least_shortage(nested, nested.starts())
+    demands = [corner.usable for corner in nested.demands(shortage.world)]
     least = tuple(map(min, zip(*demands, strict=True)))
     return _point(nested.instance, shortage.world, shortage.corner)._replace(usable=least)
 
@@ -59,7 +59,7 @@ def _least_obeying(nested: Search, worlds: list[Bounds]) -> Shortage | None:
         if world in seen:
             continue
         seen.add(world)
-        for corner in nested.corners(world):
+        for corner in nested.demands(world):
             broken = _broken(nested, world, corner, sides)
             if broken is not None:
                 open_worlds += _mended(nested, world, corner, *broken)
@@ -121,7 +121,7 @@ def _mended(
 def _point(instance: Instance, world: Bounds, corner: LeastDemand) -> Point:
     """The decisions of a least demand, the fewest slots kept in prefill."""
     experts = instance.experts
-    return point_at(world, corner, least_kept(corner.experts, experts) if experts else 0)
+    return point_at(world, corner, least_kept(world.experts, experts) if experts else 0)
 
 
 def _shortage(nested: Search, world: Bounds, corner: LeastDemand) -> Shortage:
@@ -156,7 +156,7 @@ def worlds_before(nested: Search, point: Point, variable: Variable) -> list[Boun
     chosen = {member.position for member in held if member.kind == "choice"}
     worlds = [
         world
-        for world in nested.worlds()
+        for world in nested.starts()
         if all(world.options[choice] == point.options[choice] for choice in chosen)
     ]
     if len(worlds) > MOST_WORLDS:

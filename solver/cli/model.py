@@ -196,11 +196,12 @@ def _advice(
     mean_tokens: int | None,
 ) -> str:
     from kvplan.models import InvalidProblem
-    from kvplan.solver import plan
+    from kvplan.solver.advise import optimizer_of
     from kvplan.solver.cli.model_text import advice_text
 
-    if not hasattr(adapter, "optimize"):
+    optimize = optimizer_of(adapter)
+    if optimize is None:
         raise InvalidProblem.at("--optimize", "an engine with a setting to choose", "none")
     longest = max((r.capacity for batch in problem.batches for r in batch.requests), default=0)
     mean = mean_tokens or longest or architecture.max_positions
-    return advice_text(adapter.optimize(architecture, settings, mean, plan))
+    return advice_text(optimize(architecture, settings, mean))

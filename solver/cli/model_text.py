@@ -13,7 +13,7 @@ from kvplan.models.messages import shown
 
 if TYPE_CHECKING:
     from kvplan.models import Problem
-    from kvplan.models.engines.advice import Advice
+    from kvplan.solver.advise.advice import Advice
 
 
 def problem_text(problem: Problem) -> str:

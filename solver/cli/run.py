@@ -38,8 +38,8 @@ def _prepare_streams() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code.
 
-    0 a plan (or nothing to object to), 1 infeasible or a violated plan, 2 bad input, 3 kvplan
-    itself failed, 130 interrupted.
+    0 a plan (or nothing to object to), 1 infeasible, undecided or a violated plan, 2 bad input,
+    3 kvplan itself failed, 130 interrupted.
     """
     command = typer.main.get_command(app)
     try:
@@ -54,12 +54,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception) -> int:
     """Print an error that kvplan knows and return its exit code; raise any other."""
-    from kvplan.models.errors import InvalidProblem, KvplanError
+    from kvplan.models.errors import InvalidProblem, KvplanError, Undecided
 
     if isinstance(error, InvalidProblem):
         return _say(*map(str, error.faults), code=BAD_INPUT)
     if isinstance(error, _USAGE_ERROR):
         return _say(f"kvplan: {' '.join(_usage(error).split())}", code=BAD_INPUT)
+    if isinstance(error, Undecided):
+        return _say(f"kvplan: undecided: {' '.join(str(error).split())}", code=FOUND)
     if isinstance(error, KvplanError):
         return _say(f"kvplan: {type(error).__name__}: {' '.join(str(error).split())}", code=FAILED)
     if isinstance(error, OSError):

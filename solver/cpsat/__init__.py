@@ -1,4 +1,12 @@
-"""The integer program for CP-SAT: variables, constraints (a function a rule), goals, solve.
+"""The integer program for CP-SAT: domains, variables, rows (a function a rule), goals, solve.
 
-Importing this package imports OR-Tools; `kvplan.solver` does so on first use.
+It stands on the instance alone: bounds come from budgets and limits, needs and bytes are stated
+here once more, and of the search it takes a hint at most. Importing this package imports OR-Tools;
+`kvplan.solver` does so on first use.
 """
+
+from kvplan.solver.cpsat.driver import Verdict
+from kvplan.solver.cpsat.lexicographic import Solved, refutes, solve_program
+from kvplan.solver.cpsat.rows import TooLargeError
+
+__all__ = ["Solved", "TooLargeError", "Verdict", "refutes", "solve_program"]

@@ -12,7 +12,9 @@ from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
 
-from kvplan.solver.cpsat.model import Linear, Model, constant, total
+from kvplan.solver.cpsat.linear import Linear, constant, total
+from kvplan.solver.cpsat.model import Model
+from kvplan.solver.cpsat.rows import ContradictionError
 
 MOST_LITERALS = 16
 
@@ -100,7 +102,14 @@ class Chunks(NamedTuple):
 
 
 def create_chunks(model: Model, count: int, hint: int) -> Chunks:
-    """The choice among the first `count` candidates."""
+    """The choice among the first `count` candidates.
+
+    Raises
+    ------
+    ContradictionError : there is none.
+    """
+    if count < 1:
+        raise ContradictionError
     if count > MOST_LITERALS:
         return Chunks(count, (), model.integer(0, count - 1, hint))
     return Chunks(count, tuple(model.one_of(count, hint)), constant(0))

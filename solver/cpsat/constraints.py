@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.instance import Budget, Buffers, Instance
-from kvplan.solver.cpsat.model import Linear, Model, constant, total
+from kvplan.kernels.instance import Budget, Buffers, Instance, Objective
+from kvplan.kernels.values import rises
+from kvplan.solver.cpsat.linear import Linear, constant, total
+from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.variables import Variables
 
 
@@ -122,12 +124,39 @@ def form_of(
     return copies[index]
 
 
+def copies_of_batches(
+    model: Model,
+    instance: Instance,
+    variables: Variables,
+    raws: list[list[Linear]],
+    goals: tuple[Objective, ...],
+) -> dict[int, Linear]:
+    """Copies of every batch that some goal or constraint counts."""
+    terms = [term for goal in goals for term in goal.members if term.variable.kind == "copies"]
+    members = [
+        (coefficient, variable.position, row)
+        for row in instance.constraints
+        for coefficient, variable, _ in row.members
+        if variable.kind == "copies"
+    ]
+    capped = {term.variable.position for term in terms if not rises(term)}
+    for coefficient, batch, row in members:
+        if (row.most if coefficient > 0 else row.least) is not None:
+            capped.add(batch)
+    used = {term.variable.position for term in terms} | {batch for _, batch, _ in members}
+    return {
+        batch: add_copies(model, instance, variables, raws[batch], exact=batch in capped)
+        for batch in sorted(used)
+    }
+
+
 def add_copies(
-    model: Model, instance: Instance, variables: Variables, raw: list[Linear], hint: int
+    model: Model, instance: Instance, variables: Variables, raw: list[Linear], *, exact: bool
 ) -> Linear:
     """Whole copies that the blocks hold: the largest k with k raw u_den <= usable u_num.
 
-    k fits in every pool, and k + 1 fails in at least one; 0 where nothing is needed anywhere.
+    k fits in every pool. Where more copies may be worth less (`exact`), k + 1 fails in at least
+    one, and nothing needed anywhere is 0 copies; else what asks for copies drives k up by itself.
     """
     needs = [
         (pool, usable, need)
@@ -139,20 +168,29 @@ def add_copies(
         for pool, usable, need in needs
     ]
     sure = [most for most, (_, _, need) in zip(held, needs, strict=True) if model.low(need) > 0]
-    copies = model.integer(0, min(sure) if sure else max(held), hint)
+    holding = [
+        model.value(usable) * pool.use_num // (model.value(need) * pool.use_den)
+        for pool, usable, need in needs
+        if model.value(need)
+    ]
+    copies = model.integer(0, min(sure) if sure else max(held), min(holding, default=0))
     full = []
     for pool, usable, need in needs:
         taken = model.product(copies, need)
         rest = total([(pool.use_num, usable), (-pool.use_den, taken)])
         model.bound(rest, least=0)
-        short = total([(1, rest), (-pool.use_den, need)])
-        literal = model.boolean(model.value(short) < 0)
-        model.bound(short, most=-1, when=literal)
-        full.append(literal)
+        if exact:
+            short = total([(1, rest), (-pool.use_den, need)])
+            literal = model.boolean(model.value(short) < 0)
+            model.bound(short, most=-1, when=literal)
+            full.append(literal)
     if not sure:
-        empty = model.boolean(False)
+        empty = model.boolean(not holding)
         model.bound(total((1, need) for _, _, need in needs), most=0, when=empty)
         model.bound(copies, most=0, when=empty)
+        some = total([(1, empty), *((1, need) for _, _, need in needs)])
+        model.bound(some, least=1)
         full.append(empty)
-    model.bound(total((1, literal) for literal in full), least=1)
+    if exact:
+        model.bound(total((1, literal) for literal in full), least=1)
     return copies

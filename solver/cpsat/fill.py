@@ -1,86 +1,151 @@
-"""Fill and the last stage by CP-SAT, where constraints or weighted goals tie blocks together."""
+"""What is left once every goal is settled, by arithmetic: all other decisions stay as they are.
+
+It holds where no linear constraint and no weighted goal ties blocks to anything else.
+"""
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Sequence
 
-from kvplan.kernels.bytes import least_kept, most_blocks, pool_bytes
-from kvplan.kernels.instance import Budget
-from kvplan.kernels.nested import Search
+from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
-from kvplan.solver.check import row_bytes
-from kvplan.solver.cpsat.program import Program
-from kvplan.solver.cpsat.shortcut import keep_experts, lower_blocks
-from kvplan.solver.cpsat.solve import Driver, Verdict, negated
+from kvplan.solver.cpsat.goals import variable_value
+from kvplan.solver.cpsat.sizes import (
+    blocks_within,
+    fewest_kept,
+    pool_bytes,
+    row_bytes,
+    slots_bytes,
+    slots_within,
+)
+
+Raws = Sequence[Sequence[int]]
+"""Raw blocks by batch and pool."""
 
 
-def fill_coupled(nested: Search, program: Program, driver: Driver, decided: list[Fraction]) -> bool:
-    """Shares, experts kept in prefill, and every other pool at its smallest legal value.
-
-    Fill by pools or copies is among the decided goals already. Returns whether every step was
-    proven.
-    """
-    instance, variables = nested.instance, program.variables
-    steps = []
-    for pool, cap in _share_caps(nested, program, driver):
-        # Where no point fits the share, the pool takes as few blocks as still hold.
-        reachable = max(cap, _fewest(program, driver, pool))
-        program.model.bound(variables.usable[pool], most=reachable)
-        steps.append(driver.maximize(variables.usable[pool]))
-    shared = {pool for pool, _ in instance.fill_shares}
-    if shared or not keep_experts(nested, program, decided):
-        steps.append(driver.maximize(variables.kept))
-    for pool in range(len(instance.pools)):
-        if pool in instance.fill_pools or pool in shared:
-            continue
-        if not lower_blocks(nested, program, decided, pool):
-            steps.append(driver.maximize(negated(variables.usable[pool])))
-    return all(step is Verdict.OPTIMAL for step in steps)
+def filled(instance: Instance, point: Point, raws: Raws) -> Point:
+    """The point with pools at their least, then raised by fill, then most slots kept in prefill."""
+    usable = _least_blocks(instance, point, raws)
+    point = point._replace(usable=usable, kept=fewest_kept(instance, point.experts))
+    for goal in instance.goals[instance.fill_from :]:
+        assert goal.single is not None
+        kind, index = goal.single
+        if kind == "copies":
+            point = _with_copies(instance, point, raws[index])
+        else:
+            point = _put(point, index, _most_blocks(instance, point, index))
+    if instance.fill_shares:
+        point = _shared_out(instance, point)
+    return point._replace(kept=_most_kept(instance, point))
 
 
-def _share_caps(nested: Search, program: Program, driver: Driver) -> list[tuple[int, int]]:
-    """The cap of each share pool: its share of what all but the share pools leave."""
-    instance = nested.instance
-    if not instance.fill_shares:
-        return []
-    point = _at_fewest(nested, program, driver)
+def share_caps(instance: Instance, point: Point) -> list[tuple[int, int]]:
+    """The cap of every share pool: its share of what all but the share pools leave, on each row."""
     caps = []
-    for pool, share in instance.fill_shares:
-        limits = [
-            most_blocks(int(share * _rest(nested, row, point) // 1), row.pools[pool])
-            for row in instance.budgets
-            if row.pools and row.pools[pool]
-        ]
-        cap = min(limits) - instance.pools[pool].reserved
-        cap = cap // instance.pools[pool].multiple * instance.pools[pool].multiple
-        caps.append((pool, max(cap, point.usable[pool])))
+    for index, share in instance.fill_shares:
+        limits = []
+        for row in instance.budgets:
+            if row.pools and row.pools[index]:
+                mine = sum(
+                    [
+                        pool_bytes(point.usable[p] + instance.pools[p].reserved, row.pools[p])
+                        for p, _ in instance.fill_shares
+                    ]
+                )
+                rest = row.limit_bytes - row_bytes(instance, row, point) + mine
+                limits.append(blocks_within(int(share * rest // 1), row.pools[index]))
+        pool = instance.pools[index]
+        caps.append((index, (min(limits) - pool.reserved) // pool.multiple * pool.multiple))
     return caps
 
 
-def _rest(nested: Search, row: Budget, point: Point) -> int:
-    """Room of a row less everything but the share pools."""
-    instance = nested.instance
-    mine = sum(
-        pool_bytes(point.usable[pool] + instance.pools[pool].reserved, row.pools[pool])
-        for pool, _ in instance.fill_shares
+def _shared_out(instance: Instance, point: Point) -> Point:
+    """Every share pool up to its cap; a floor above it stays, and later pools get what is left."""
+    for index, cap in share_caps(instance, point):
+        most = min(cap, _most_blocks(instance, point, index))
+        point = _put(point, index, max(point.usable[index], most))
+    return point
+
+
+def _least_blocks(instance: Instance, point: Point, raws: Raws) -> tuple[int, ...]:
+    """Floors, raised to the blocks and copies that plain goals decided."""
+    least = [pool.least for pool in instance.pools]
+    held = [(1, raw) for raw in raws]
+    for goal in instance.goals[: instance.fill_from]:
+        if goal.single is not None and goal.single.kind == "blocks":
+            index = goal.single.position
+            least[index] = max(least[index], point.usable[index])
+        elif goal.single is not None and goal.single.kind == "copies":
+            copies = variable_value(instance, point, raws, goal.single)
+            held.append((copies, raws[goal.single.position]))
+    for copies, raw in held:
+        least = [max(a, b) for a, b in zip(least, _needed(instance, copies, raw), strict=True)]
+    pairs = zip(least, instance.pools, strict=True)
+    return tuple([-(-blocks // pool.multiple) * pool.multiple for blocks, pool in pairs])
+
+
+def _needed(instance: Instance, copies: int, raw: Sequence[int]) -> list[int]:
+    """Usable blocks by pool for some copies of a batch: one division and one ceil a pool."""
+    pairs = zip(raw, instance.pools, strict=True)
+    return [-(-copies * blocks * pool.use_den // pool.use_num) for blocks, pool in pairs]
+
+
+def _with_copies(instance: Instance, point: Point, raw: Sequence[int]) -> Point:
+    """Pools raised for the most whole copies of a batch; one copy fits already."""
+
+    def holding(copies: int) -> Point:
+        wanted = zip(point.usable, _needed(instance, copies, raw), instance.pools, strict=True)
+        usable = [max(n, -(-blocks // p.multiple) * p.multiple) for n, blocks, p in wanted]
+        return point._replace(usable=tuple(usable))
+
+    alone = [_most_blocks(instance, point, index) for index in range(len(instance.pools))]
+    tops = [
+        blocks * pool.use_num // (need * pool.use_den)
+        for blocks, need, pool in zip(alone, raw, instance.pools, strict=True)
+        if need
+    ]
+    low, high = 0, min(tops)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _fits(instance, holding(middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return holding(low)
+
+
+def _fits(instance: Instance, point: Point) -> bool:
+    within = zip(point.usable, instance.pools, strict=True)
+    return all(pool.most is None or blocks <= pool.most for blocks, pool in within) and all(
+        row_bytes(instance, row, point) <= row.limit_bytes for row in instance.budgets
     )
-    return row.limit_bytes - row_bytes(instance, row, point) + mine
 
 
-def _at_fewest(nested: Search, program: Program, driver: Driver) -> Point:
-    """The decided point with each pool at the fewest blocks it could have, kept experts too."""
-    point = program.point()
-    experts = nested.instance.experts
-    return point._replace(
-        usable=tuple(_fewest(program, driver, pool) for pool in range(len(point.usable))),
-        kept=least_kept(point.experts, experts) if experts else 0,
-    )
+def _most_blocks(instance: Instance, point: Point, index: int) -> int:
+    """The most blocks of one pool beside everything else of a point."""
+    pool = instance.pools[index]
+    tops = [] if pool.most is None else [pool.most]
+    for row in instance.budgets:
+        if row.pools and row.pools[index]:
+            mine = pool_bytes(point.usable[index] + pool.reserved, row.pools[index])
+            room = row.limit_bytes - row_bytes(instance, row, point) + mine
+            tops.append(blocks_within(room, row.pools[index]) - pool.reserved)
+    return min(tops) // pool.multiple * pool.multiple
 
 
-def _fewest(program: Program, driver: Driver, pool: int) -> int:
-    """The fewest blocks of a pool beside all that is decided, found on a copy."""
-    copy = program.copy()
-    on_copy = Driver(copy, driver.time_left())
-    on_copy.maximize(negated(copy.variables.usable[pool]))
-    driver.deterministic_time += on_copy.deterministic_time
-    return copy.model.value(copy.variables.usable[pool])
+def _most_kept(instance: Instance, point: Point) -> int:
+    """The most slots that stay during prefill beside everything else."""
+    fewest = fewest_kept(instance, point.experts)
+    kept = point.experts
+    for row in instance.budgets:
+        if row.lent and row.layers:
+            mine = slots_bytes(instance, fewest, row.layers)
+            taken = row_bytes(instance, row, point._replace(kept=fewest))
+            room = row.limit_bytes - taken + mine
+            kept = min(kept, slots_within(instance, room, row.layers, fewest))
+    return kept
+
+
+def _put(point: Point, index: int, blocks: int) -> Point:
+    usable = point.usable
+    return point._replace(usable=(*usable[:index], blocks, *usable[index + 1 :]))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
 
-from kvplan.kernels.instance import Instance, Objective, ObjectiveTerm
-from kvplan.kernels.values import curve_at, rises, term_value
+from kvplan.kernels.instance import Instance, Objective, ObjectiveTerm, Variable
+from kvplan.kernels.values import Point, curve_at, rises, term_value
 from kvplan.solver.cpsat.constraints import form_of
-from kvplan.solver.cpsat.model import Linear, Model, constant, total
+from kvplan.solver.cpsat.linear import Linear, constant, total
+from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.variables import Variables
 
 
@@ -24,6 +26,39 @@ def goal_scale(goal: Objective) -> int:
         for x0, slope, y0 in _segments(term):
             denominators += [slope.denominator, (y0 - slope * x0).denominator]
     return lcm(*denominators)
+
+
+def goal_values(
+    instance: Instance, point: Point, raws: Sequence[Sequence[int]]
+) -> tuple[Fraction, ...]:
+    """Exact value of every goal at a point; `raws` are its raw blocks by batch and pool."""
+
+    def worth(term: ObjectiveTerm) -> Fraction:
+        return term_value(term, variable_value(instance, point, raws, term.variable))
+
+    return tuple([sum(map(worth, goal.members), Fraction(0)) for goal in instance.goals])
+
+
+def variable_value(
+    instance: Instance, point: Point, raws: Sequence[Sequence[int]], variable: Variable
+) -> int:
+    """Value of one variable; a choice is worth minus the index of its option."""
+    kind, index = variable
+    if kind == "copies":
+        held = [
+            usable * pool.use_num // (raw * pool.use_den)
+            for raw, usable, pool in zip(raws[index], point.usable, instance.pools, strict=True)
+            if raw
+        ]
+        return min(held, default=0)
+    if kind == "prefill":
+        return instance.chunks[point.chunk]
+    if kind == "experts":
+        return point.experts
+    if kind == "choice":
+        return -point.options[index]
+    by_kind = {"blocks": point.usable, "capacity": point.capacities, "count": point.counts}
+    return by_kind[kind][index]
 
 
 def goal_form(

@@ -1,44 +1,46 @@
-"""Blocks that requests need, as rows: one function per rule of retention.
+"""Blocks that variable requests need, as rows: one function per rule of retention.
 
-The formulas stand in `kvplan.kernels.need`; here each ceil and floor is a pair of inequalities.
+Each ceil and floor is a pair of inequalities; `given` has the constants.
 """
 
 from __future__ import annotations
 
-from kvplan.kernels.demand import Coupling, Demand
-from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, PREFILL, STATE, CacheRule
-from kvplan.solver.cpsat.model import Linear, Model, constant, total
+from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, PREFILL, CacheRule, Instance
+from kvplan.solver.cpsat.given import Given, placeholder_blocks
+from kvplan.solver.cpsat.linear import Linear, constant, total
+from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.variables import Variables
 
 
 class Needs:
     """Raw needs of batches over the model's variables."""
 
-    def __init__(self, model: Model, demand: Demand, variables: Variables) -> None:
+    def __init__(
+        self, model: Model, instance: Instance, given: Given, variables: Variables
+    ) -> None:
         self.model = model
-        self.demand = demand
-        self.instance = demand.instance
+        self.instance = instance
+        self.given = given
         self.variables = variables
-        tokens = self.instance.chunks[: variables.chunk.number]
-        flights = [chunk * self.instance.batches_in_flight for chunk in tokens]
+        tokens = instance.chunks[: variables.chunk.number]
+        flights = [chunk * instance.batches_in_flight for chunk in tokens]
         self.prefill_flight = variables.chunk.tabled(model, flights)
 
     def raw(self, batch: int) -> list[Linear]:
-        """Raw blocks of a batch by pool: given requests, fitted ones, shared prefix."""
-        forms: list[list[tuple[int, Linear]]] = [
-            [(1, self._by_chunk([self.demand.fixed(batch, k)[pool] for k in self._chunks()]))]
-            for pool in range(len(self.instance.pools))
-        ]
+        """Raw blocks of a batch by pool: given requests, variable ones, shared prefix."""
+        given = [self.given.raw(batch, k) for k in self._chunks()]
+        forms = [[(1, self._by_chunk([*blocks]))] for blocks in zip(*given, strict=True)]
         for index in self.instance.batches[batch].fitted:
             add = self._counted if self.instance.fitted[index].is_count else self._sized
             for pool, form in enumerate(add(index)):
                 forms[pool].append((1, form))
-        for coupling in self.demand.couplings[batch]:
-            forms[coupling.rule.pool].append((1, self._shared(batch, coupling)))
+        for rule in self.instance.caches:
+            if self.given.prefix_is_open(batch, rule):
+                forms[rule.pool].append((1, self._shared(batch, rule)))
         return [total(parts) for parts in forms]
 
     def _chunks(self) -> range:
-        return range(self.variables.chunk.number if self.demand.uses_chunk else 1)
+        return range(self.variables.chunk.number if self.given.chunk_matters else 1)
 
     def _by_chunk(self, values: list[int]) -> Linear:
         """A figure that the chunk may decide."""
@@ -48,12 +50,8 @@ class Needs:
 
     def _counted(self, index: int) -> list[Linear]:
         """count x need of one, by pool; the need may depend on the chunk."""
-        capacity = self.instance.fitted[index].capacity
-        owns = [self.demand.own(index, capacity, k) for k in self._chunks()]
-        return [
-            self._times(index, [own[pool] for own in owns])
-            for pool in range(len(self.instance.pools))
-        ]
+        by_chunk = [self.given.one(index, k) for k in self._chunks()]
+        return [self._times(index, [*needs]) for needs in zip(*by_chunk, strict=True)]
 
     def _times(self, index: int, needs: list[int]) -> Linear:
         """count x need, which the chunk may decide."""
@@ -65,16 +63,16 @@ class Needs:
     def _sized(self, index: int) -> list[Linear]:
         """Need of a fitted capacity by pool, times its fixed count."""
         forms: list[list[tuple[int, Linear]]] = [[] for _ in self.instance.pools]
-        for rule in self.instance.caches:
-            forms[rule.pool].append((1, self._own(index, rule)))
         count = self.instance.fitted[index].requests
-        return [total((count * factor, form) for factor, form in parts) for parts in forms]
+        for rule in self.instance.caches if count else ():
+            forms[rule.pool].append((count, self._own(index, rule)))
+        return [total(parts) for parts in forms]
 
     def _own(self, index: int, rule: CacheRule) -> Linear:
         """Blocks of one request in one cache, extra blocks and groups included."""
-        if rule.kind == STATE:
-            return constant(rule.groups * (rule.state_blocks + rule.extra_blocks))
         rules = {FULL: self.full, LIVE: self.live, PEAK: self.peak, FLIGHT: self.in_flight}
+        if rule.kind not in rules:
+            return constant(placeholder_blocks(rule))  # state, which no capacity decides
         return total([(rule.groups, rules[rule.kind](index, rule))])
 
     def _prefix_blocks(self, index: int, rule: CacheRule) -> int:
@@ -142,10 +140,11 @@ class Needs:
         blocks = self.model.ceil_div(tokens, rule.block_tokens)
         return total([(1, blocks), (1, constant(rule.extra_blocks))])
 
-    def _shared(self, batch: int, coupling: Coupling) -> Linear:
+    def _shared(self, batch: int, rule: CacheRule) -> Linear:
         """B less the blocks stale for every request: [S, min(B, least stale end))."""
-        rule, shared, end = coupling
-        ends = [constant(shared)] + ([] if end is None else [constant(end)])
+        shared = self.instance.batches[batch].prefix_tokens // rule.block_tokens
+        given = self.given.stale_end(batch, rule)
+        ends = [constant(shared)] + ([] if given is None else [constant(given)])
         for index in self.instance.batches[batch].fitted:
             request = self.instance.fitted[index]
             if request.requests and not request.is_count:

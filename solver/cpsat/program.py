@@ -1,22 +1,23 @@
-"""The integer program as one short list: variables, needs, floors, rows, goals."""
+"""The integer program as one short list: domains, variables, needs, floors, rows, goals."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.kernels.demand import Demand
-from kvplan.kernels.instance import Instance, Objective
-from kvplan.kernels.values import Point, copies_held
-from kvplan.solver.cpsat.box import Box
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.values import Point
 from kvplan.solver.cpsat.constraints import (
-    add_copies,
     add_floors,
     add_lending,
     add_linear,
     add_rows,
+    copies_of_batches,
 )
+from kvplan.solver.cpsat.domains import Domains, domains_of
+from kvplan.solver.cpsat.given import Given
 from kvplan.solver.cpsat.goals import goal_form, goal_scale
-from kvplan.solver.cpsat.model import Linear, Model
+from kvplan.solver.cpsat.linear import Linear
+from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.needs import Needs
 from kvplan.solver.cpsat.variables import Variables, create_variables
 
@@ -27,18 +28,8 @@ class Program(NamedTuple):
     model: Model
     instance: Instance
     variables: Variables
+    raws: list[list[Linear]]  # blocks by batch and pool
     goals: tuple[tuple[Linear, int], ...]  # form and scale, in order
-
-    def copy(self) -> Program:
-        """The same program on an independent model."""
-        return self._replace(model=self.model.copy())
-
-    def suggest(self, point: Point) -> None:
-        """Make a point's blocks and kept experts the hint; auxiliaries are left to CP-SAT."""
-        forms = (*self.variables.usable, self.variables.kept)
-        for form, value in zip(forms, (*point.usable, point.kept), strict=True):
-            for variable, coefficient in form.terms:
-                self.model.hints[variable] = (value - form.constant) // coefficient
 
     def point(self) -> Point:
         """The decisions at the model's current hint (the last solution)."""
@@ -53,44 +44,57 @@ class Program(NamedTuple):
             usable=tuple(map(value, variables.usable)),
         )
 
+    def raw_blocks(self) -> list[list[int]]:
+        """Raw blocks by batch and pool at the model's current hint."""
+        return [[self.model.value(form) for form in raw] for raw in self.raws]
+
 
 def _chosen(model: Model, literals: list[Linear]) -> int:
     return next(index for index, literal in enumerate(literals) if model.value(literal))
 
 
-def build_program(instance: Instance, demand: Demand, box: Box, point: Point) -> Program:
-    """Build the model; `point` is the hint.
+def build_program(
+    instance: Instance, point: Point | None = None, domains: Domains | None = None
+) -> Program:
+    """Build the model.
+
+    Parameters
+    ----------
+    point : the hint; None: every decision at its smallest.
+    domains : bounds of the variables; None: what the budgets leave.
 
     Raises
     ------
-    ContradictionError : some row can never hold in the box.
+    ContradictionError : some row can never hold.
     TooLargeError : a row would leave CP-SAT's range.
     """
+    given = Given(instance)
+    domains = domains_of(instance, given) if domains is None else domains
     model = Model()
-    variables = create_variables(model, instance, box, point)
-    needs = Needs(model, demand, variables)
+    variables = create_variables(model, instance, domains, point or least_point(instance))
+    needs = Needs(model, instance, given, variables)
     raws = [needs.raw(batch) for batch in range(len(instance.batches))]
     add_floors(model, instance, variables, raws)
     add_lending(model, instance, variables)
     add_rows(model, instance, variables)
     wanted = instance.goals if instance.blocks_are_coupled else instance.goals[: instance.fill_from]
-    copies = {
-        batch: add_copies(
-            model, instance, variables, raws[batch], copies_held(instance, demand, point, batch)
-        )
-        for batch in _copied_batches(instance, wanted)
-    }
+    copies = copies_of_batches(model, instance, variables, raws, wanted)
     add_linear(model, instance, variables, copies)
     goals = tuple(
-        (goal_form(model, instance, variables, copies, goal), goal_scale(goal)) for goal in wanted
+        [(goal_form(model, instance, variables, copies, goal), goal_scale(goal)) for goal in wanted]
     )
-    return Program(model, instance, variables, goals)
+    return Program(model, instance, variables, raws, goals)
 
 
-def _copied_batches(instance: Instance, goals: tuple[Objective, ...]) -> list[int]:
-    """Batches whose copies the model needs: in the goals it decides, or in a constraint."""
-    used = [term.variable for goal in goals for term in goal.members]
-    used += [
-        variable for constraint in instance.constraints for _, variable, _ in constraint.members
-    ]
-    return sorted({variable.position for variable in used if variable.kind == "copies"})
+def least_point(instance: Instance) -> Point:
+    """Every decision at its smallest: a hint that needs no search, feasible or not."""
+    experts = instance.experts.least if instance.experts else 0
+    return Point(
+        capacities=tuple([f.capacity if f.is_count else f.least for f in instance.fitted]),
+        counts=tuple([f.least if f.is_count else f.requests for f in instance.fitted]),
+        chunk=0,
+        options=tuple([0 for _ in instance.choices]),
+        experts=experts,
+        kept=experts,
+        usable=tuple([pool.least for pool in instance.pools]),
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
-from kvplan.solver.cpsat.box import Box
 from kvplan.solver.cpsat.chunks import Chunks, create_chunks
-from kvplan.solver.cpsat.model import Linear, Model, constant, total
+from kvplan.solver.cpsat.domains import Domains
+from kvplan.solver.cpsat.linear import Linear, constant, total
+from kvplan.solver.cpsat.model import Model
+from kvplan.solver.cpsat.sizes import fewest_kept
 
 
 class Variables(NamedTuple):
@@ -24,19 +25,19 @@ class Variables(NamedTuple):
     usable: tuple[Linear, ...]  # blocks by pool
 
 
-def create_variables(model: Model, instance: Instance, box: Box, point: Point) -> Variables:
-    """All decision variables, boxed and hinted."""
+def create_variables(model: Model, instance: Instance, domains: Domains, point: Point) -> Variables:
+    """All decision variables, with domains and hints."""
     capacity, count = [], []
     for index, request in enumerate(instance.fitted):
         hint = point.counts[index] if request.is_count else point.capacities[index]
-        variable = model.integer(request.least, box.fitted[index], hint)
+        variable = model.integer(request.least, domains.fitted[index], hint)
         capacity.append(constant(request.capacity) if request.is_count else variable)
         count.append(variable if request.is_count else constant(request.requests))
-    experts, kept = _experts(model, instance, box, point)
+    experts, kept = _experts(model, instance, domains, point)
     return Variables(
         capacities=tuple(capacity),
         counts=tuple(count),
-        chunk=create_chunks(model, box.chunks, point.chunk),
+        chunk=create_chunks(model, domains.chunks, point.chunk),
         options=tuple(
             model.one_of(options, point.options[index])
             for index, options in enumerate(instance.choices)
@@ -44,24 +45,27 @@ def create_variables(model: Model, instance: Instance, box: Box, point: Point) -
         experts=experts,
         kept=kept,
         usable=tuple(
-            _usable(model, instance, index, box.usable[index], point.usable[index])
+            _usable(model, instance, domains, index, point.usable[index])
             for index in range(len(instance.pools))
         ),
     )
 
 
-def _usable(model: Model, instance: Instance, index: int, most: int, hint: int) -> Linear:
+def _usable(model: Model, instance: Instance, domains: Domains, index: int, hint: int) -> Linear:
     """n = multiple x n', least <= n <= most."""
     multiple = instance.pools[index].multiple
-    least = -(-instance.pools[index].least // multiple)
-    return total([(multiple, model.integer(least, most // multiple, hint // multiple))])
+    least = -(-domains.least_usable[index] // multiple)
+    most = domains.usable[index] // multiple
+    return total([(multiple, model.integer(least, most, hint // multiple))])
 
 
-def _experts(model: Model, instance: Instance, box: Box, point: Point) -> tuple[Linear, Linear]:
+def _experts(
+    model: Model, instance: Instance, domains: Domains, point: Point
+) -> tuple[Linear, Linear]:
     if instance.experts is None:
         return constant(0), constant(0)
-    experts = model.integer(instance.experts.least, box.experts, point.experts)
+    experts = model.integer(instance.experts.least, domains.experts, point.experts)
     if not instance.experts.lend_num:
         return experts, experts
-    low = least_kept(instance.experts.least, instance.experts)
-    return experts, model.integer(low, box.experts, point.kept)
+    low = fewest_kept(instance, instance.experts.least)
+    return experts, model.integer(low, domains.experts, point.kept)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvplan.models import InvalidProblem, Problem
+from kvplan.models.lazy import cached_property
 from kvplan.models.problem import request_name
 from kvplan.models.units import LIMIT
 from kvplan.solver.explore.axes import Axis, Steps

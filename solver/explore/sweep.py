@@ -11,7 +11,7 @@ from kvplan.solver.explore.blocks import blocks_of
 from kvplan.solver.explore.figures import Figures, empty_figures, entries_of, put
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.together import solve_block
-from kvplan.solver.known import compiled
+from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.solve.choose import solve_formulation
 
 Progress = Callable[[int, int], None]
@@ -68,12 +68,12 @@ def entries_at(grid: Grid, row: int) -> dict[str, Any]:
     """
     problem = grid.problem_at(row)
     try:
-        formulation, nested = compiled(problem)
+        formulation = formulate(problem)
     except InvalidProblem as error:
         raise grid.refused(error.faults[0], row) from None
     answer: Plan | Infeasible
     try:
-        answer = solve_formulation(formulation, nested)
+        answer = solve_formulation(formulation)
     except Infeasible as refusal:
         answer = refusal
     return entries_of(problem, answer)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kvplan.kernels.capacity import low_points
-from kvplan.kernels.demand import VECTORISE_FROM, Demand
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.given import VECTORISE_FROM
 from kvplan.kernels.instance import (
     LIVE,
     BatchRequests,
@@ -17,9 +18,11 @@ from kvplan.kernels.instance import (
     Instance,
     VariableRequest,
 )
+from kvplan.kernels.residues import count_least
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.demands import Batch
+from kvplan.models.demands import Batch, GivenColumns
 from kvplan.models.problem import request_name
+from kvplan.solver.check import Check
 from kvplan.solver.formulate.budgets import build_rows, merge_rows
 from kvplan.solver.formulate.caches import cache_rules, expert_rule, pool_rules
 from kvplan.solver.formulate.objectives import (
@@ -49,7 +52,8 @@ class Formulation(NamedTuple):
     problem: Problem
     instance: Instance
     fitted_at: Mapping[tuple[int, int], int]  # (batch, request) -> fitted
-    held: Held | None = None  # what a resize keeps
+    held: Held | None  # what a resize keeps
+    check: Callable[[], Check]  # of `problem`, or one that differs in quotas; made once
 
     @property
     def request_names(self) -> tuple[tuple[str, ...], ...]:
@@ -93,7 +97,9 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         fill_shares=fill_shares(problem),
         every_budget=every_budget,
     )
-    formulation = Formulation(problem, instance, fitted_at, held)
+    formulation = Formulation(
+        problem, instance, fitted_at, held, cache(partial(Check, problem, held))
+    )
     _check_bounded(formulation)
     if instance.fill_batch is not None or not is_plain:
         _check_copies(formulation)
@@ -107,16 +113,12 @@ def _batches(
     batches: list[BatchRequests] = []
     fitted: list[VariableRequest] = []
     for b, batch in enumerate(problem.batches):
-        # There may be a thousand: their dicts are read in half the time of their attributes.
-        rows = [vars(request) for request in batch.requests]
-        open_ones = [r for r, row in enumerate(rows) if row["fit"] != "none"]
-        mine = range(len(fitted), len(fitted) + len(open_ones))
-        for index, r in zip(mine, open_ones, strict=True):
+        given = batch.given
+        mine = range(len(fitted), len(fitted) + len(given.fitted))
+        for index, r in zip(mine, given.fitted, strict=True):
             fitted_at[b, r] = index
             fitted.append(_fitted(batch, b, r))
-        for r in reversed(open_ones):
-            del rows[r]
-        batches.append(BatchRequests(batch.name, batch.shared_prefix, _given(rows), tuple(mine)))
+        batches.append(BatchRequests(batch.name, batch.shared_prefix, _given(given), tuple(mine)))
     return tuple(batches), tuple(fitted)
 
 
@@ -141,19 +143,10 @@ def _fitted(batch: Batch, b: int, r: int) -> VariableRequest:
     )
 
 
-def _given(rows: Sequence[Mapping[str, Any]]) -> Sequence[FixedRequests]:
+def _given(columns: GivenColumns) -> Sequence[FixedRequests]:
     """Requests whose capacity and count are given; of a few, alike ones are one entry."""
-    if not rows:
-        return ()
-    capacities = [row["capacity"] for row in rows]
-    histories = [row["history"] for row in rows]
-    counts = [row["count"] for row in rows]
-    if None in histories:
-        pairs = zip(capacities, histories, strict=True)
-        histories = [max(0, c - 1) if history is None else history for c, history in pairs]
-    if None in counts:
-        counts = [1 if count is None else count for count in counts]
-    if len(rows) >= VECTORISE_FROM and all(counts):
+    capacities, histories, counts, _ = columns
+    if len(counts) >= VECTORISE_FROM and all(counts):
         return GivenRequests(capacities, histories, counts)
     found: dict[tuple[int, int], int] = {}
     for capacity, history, count in zip(capacities, histories, counts, strict=True):
@@ -171,7 +164,11 @@ def _check_bounded(formulation: Formulation) -> None:
     sizes = sorted({rule.block_tokens for rule in instance.caches if rule.kind == LIVE})
     for (b, r), index in formulation.fitted_at.items():
         fitted = instance.fitted[index]
-        if len(sizes) > 1 and not fitted.is_count and low_points(instance, index) > MOST_LOW_POINTS:
+        if (
+            len(sizes) > 1
+            and not fitted.is_count
+            and count_least(instance, index) > MOST_LOW_POINTS
+        ):
             expected = "live windows whose tokens_per_block repeat together soon"
             raise InvalidProblem.at("caches", expected, " and ".join(map(str, sizes)))
         open_count = fitted.is_count and fitted.most is None

@@ -14,6 +14,7 @@ from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 from kvplan.solver.oracle import figures, rules
 from kvplan.solver.oracle.replay import Replay
+from kvplan.solver.oracle.shares import shares
 
 
 class Violation(NamedTuple):
@@ -76,3 +77,5 @@ def _violations(problem: Problem, plan: Plan) -> Iterator[rules.Found]:
     if not settings and not chunk:
         yield from rules.quotas(replay)
         yield from figures.ranks(replay)
+    if not sizes and not settings:
+        yield from shares(replay)

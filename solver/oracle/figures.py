@@ -8,7 +8,7 @@ from kvplan.models.plan import Asked, Plan, RankPlan
 from kvplan.models.problem import Problem
 from kvplan.models.units import exact_bytes
 from kvplan.solver.oracle import needs
-from kvplan.solver.oracle.linear import Linear, fill_goals, goals_before_fill
+from kvplan.solver.oracle.linear import goals_in_order
 from kvplan.solver.oracle.memory import headroom_charged, quota_of
 from kvplan.solver.oracle.replay import Replay, request_pairs
 from kvplan.solver.oracle.rules import Found
@@ -100,18 +100,23 @@ def _ledger(rank: RankPlan) -> Iterator[Found]:
 
 
 def goals(replay: Replay) -> Iterator[Found]:
-    """Goals of the proof have the plan's values, and none passes its own upper bound."""
-    forms: dict[str, Linear] = {}
-    for form in (*goals_before_fill(replay.problem), *fill_goals(replay.problem)):
-        forms.setdefault(form.label, form)
-    for index, goal in enumerate(replay.plan.proof.bound):
+    """The proof has every goal in order, with the plan's value, none above its own bound."""
+    forms, rows = goals_in_order(replay.problem), replay.plan.proof.bound
+    for index, goal in enumerate(rows):
         where = f"proof.bound[{index}]"
         if goal.bound is not None and goal.value > goal.bound:
             text = f"expected {goal.goal} of at most its bound {goal.bound}, got {goal.value}"
             yield "figures", where, text
-        if goal.goal not in forms:
-            continue
-        form = forms[goal.goal]
+    labels, got = [form.label for form in forms], [goal.goal for goal in rows]
+    if labels != got:
+        yield "figures", "proof.bound", f"expected the goals {_listed(labels)}, got {_listed(got)}"
+        return
+    for index, (form, goal) in enumerate(zip(forms, rows, strict=True)):
         expected = form.value({name: replay.value(name) for name in form.weights})
         if expected != goal.value:
-            yield "figures", where, f"expected {goal.goal} of {expected}, got {goal.value}"
+            text = f"expected {goal.goal} of {expected}, got {goal.value}"
+            yield "figures", f"proof.bound[{index}]", text
+
+
+def _listed(labels: list[str]) -> str:
+    return ", ".join(labels) or "none"

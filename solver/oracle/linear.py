@@ -130,3 +130,14 @@ def fill_goals(problem: Problem) -> list[Linear]:
     holding = {problem.pool_of(cache) for cache in problem.caches if cache.kind != "state"}
     pools = [plain(f"blocks:{pool.name}") for pool in problem.pools if pool.name in holding]
     return [plain(f"copies:{fill.batch}"), *pools] if fill is not None else pools
+
+
+def goals_in_order(problem: Problem) -> list[Linear]:
+    """Every goal as a proof lists them: a default one that the user wrote himself is not repeated.
+
+    Two may have one label (equal weights, other curves): their place tells them apart.
+    """
+    written = len(problem.goals)
+    forms = [*goals_before_fill(problem), *fill_goals(problem)]
+    singles = {goal.single for goal in problem.goals}
+    return forms[:written] + [form for form in forms[written:] if form.label not in singles]

@@ -135,7 +135,7 @@ def fixed_bytes(thing: Consumer | Option, rank: Rank) -> int:
 class Residents:
     """What was decided to live on every rank."""
 
-    allocated: dict[str, int]
+    allocated: Mapping[str, int]
     """Blocks by pool, reserved ones included."""
     chunk: int | None
     slots: int | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from kvplan.models.demands import Batch, Request
+from kvplan.models.lazy import cached_property
 from kvplan.models.plan import Plan, RequestPlan
 from kvplan.models.pools import Pool
 from kvplan.models.problem import Problem, request_name
@@ -66,20 +66,24 @@ class Replay:
         return needs.copies_held(self.raws[batch], in_use)
 
     @cached_property
-    def used(self) -> dict[str, dict[str, int]]:
-        """Bytes in use by rank and phase."""
+    def residents(self) -> Residents:
+        """What lives on every rank."""
         chosen = tuple(
             next(each for each in choice.options if each.name == self.plan.choices[choice.name])
             for choice in self.problem.choices
         )
-        residents = Residents(
+        return Residents(
             self.plan.blocks,
             self.plan.prefill_chunk,
             self.plan.expert_slots,
             self.plan.expert_slots_in_prefill,
             chosen,
         )
-        return {rank.name: usage(self.problem, rank, residents) for rank in self.problem.ranks}
+
+    @cached_property
+    def used(self) -> dict[str, dict[str, int]]:
+        """Bytes in use by rank and phase."""
+        return {rank.name: usage(self.problem, rank, self.residents) for rank in self.problem.ranks}
 
     def value(self, variable: str) -> int:
         """Value of a variable of goals and constraints."""

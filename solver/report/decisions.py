@@ -34,6 +34,8 @@ def headline(plan: Plan, title: str) -> Lines:
         proven = f"{closed} of {len(proof.bound)} goals proven"
         if closed < len(proof.bound):
             proven += ", the others within their bounds"
+    if proof.replayed:
+        proven += ", replayed block by block"
     line = f"{plan.status} (solver {proof.solver}): {proven}"
     texts = (title, line) if title.strip() else (line,)
     if plan.relaxed:

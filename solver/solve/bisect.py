@@ -1,53 +1,37 @@
-"""The host's search of one problem: plain, under linear constraints, or along shared rows."""
+"""The host's search of one problem, and what it can say under linear constraints."""
 
 from __future__ import annotations
 
-from kvplan.kernels.constrained import Constrained
-from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
-from kvplan.kernels.ordered import solve
-from kvplan.kernels.raising import UnprovenError
-from kvplan.kernels.values import Answer, Point, constraint_value, holds
+from kvplan.kernels.search.ordered import solve
+from kvplan.kernels.search.search import Search
+from kvplan.kernels.values import Answer, Point, constraint_value, holds, variable_value
+from kvplan.solver.solve.repair import Questions, repaired
 
 
 def search(nested: Search) -> Answer | None:
     """The nested search's answer; None: proven infeasible.
 
-    Linear constraints only take points away: if the best point without them obeys them, it is the
-    best. Else the search is run under them; where that proves nothing, the first bound stays.
+    Linear constraints only take points away. So a point without them that obeys them is the best,
+    a refusal without them is a refusal, and else the first goal's bound stays: the point does not
+    obey then, and `mended` looks for one that does.
     """
-    bracket = solve(nested)
-    if bracket is None or obeys(nested, bracket.point):
-        return bracket
-    constrained = under_constraints(nested.instance)
-    try:
-        found = solve(constrained)
-    except UnprovenError:
-        constrained = Constrained(nested.instance)
-        found = solve(constrained)
-    if constrained.is_exact:
-        return found if found is None or found.exact else _bounded_by(bracket, found)
-    bounds = (bracket.bounds[0], *(None for _ in bracket.bounds[1:])) if bracket.bounds else ()
-    if found is None or not obeys(nested, found.point):
-        return bracket._replace(bounds=bounds, exact=False)
+    found = solve(nested)
+    if found is None or obeys(nested, found.point):
+        return found
+    bounds = (*found.bounds[:1], *(None for _ in found.bounds[1:]))
     return found._replace(bounds=bounds, exact=False)
 
 
-def _bounded_by(looser: Answer, found: Answer) -> Answer:
-    """An unproven answer, its first bound no higher than without the linear constraints."""
-    first = [bounds[0] for bounds in (looser.bounds, found.bounds) if bounds]
-    known = [bound for bound in first if bound is not None]
-    return found._replace(bounds=(min(known, default=None), *found.bounds[1:]))
+def mended(nested: Search, found: Answer) -> Answer | None:
+    """A point that obeys the linear constraints, from one that does not; None: none was found."""
+    instance, demand = nested.instance, nested.demand
 
-
-def under_constraints(instance: Instance) -> Constrained:
-    """The search under linear constraints, of the form that proves most."""
-    constrained = Constrained(instance)
-    if constrained.is_exact:
-        return constrained
-    from kvplan.kernels.split import split_search
-
-    return split_search(constrained) or constrained
+    ask = Questions(
+        answer=lambda narrowed: solve(Search(narrowed)),
+        value=lambda point, variable: variable_value(instance, demand, point, variable),
+        raw=lambda point, batch: demand.raw(batch, point.chunk, point.capacities, point.counts),
+    )
+    return repaired(instance, found, ask)
 
 
 def obeys(nested: Search, point: Point) -> bool:

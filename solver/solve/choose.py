@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
-from kvplan.models import Disagreement, Plan, SolverError
+from kvplan.models import Disagreement, Plan, SolverError, Undecided
 from kvplan.models.plan import Solver
 from kvplan.solver.answer.assemble import Credit, assemble
 from kvplan.solver.formulate.formulation import Formulation, Held, formulate
-from kvplan.solver.solve.bisect import obeys, search
+from kvplan.solver.solve.bisect import mended, obeys, search
 
 if TYPE_CHECKING:
     from kvplan.models import Infeasible
@@ -39,12 +38,12 @@ def plan_formulation(
     on : where bisect searches, if not on the host.
     """
     answer = solve_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
-    return resizable(answer, lambda: formulation, solver, deadline, held, on)
+    return resizable(answer, formulation, solver, deadline, held, on)
 
 
 def resizable(
     answer: Plan,
-    formulation: Callable[[], Formulation],
+    formulation: Formulation,
     solver: Solver,
     deadline: float | None,
     held: Held | None = None,
@@ -55,7 +54,7 @@ def resizable(
     def resize(plan: Plan, quota: Quota) -> Plan:
         from kvplan.solver.resize import held_figures, held_problem
 
-        problem = formulation().problem
+        problem = formulation.problem
         figures = held_figures(problem, plan, held)
         again = formulate(held_problem(problem, plan, quota), figures)
         return plan_formulation(again, solver=solver, deadline=deadline, held=figures, on=on)
@@ -78,16 +77,16 @@ def solve_formulation(
         from kvplan.solver.solve.device import solve_on
 
         return solve_on(on, formulation, nested)
-    bracket = search(nested)
-    if bracket is None:
+    found = search(nested)
+    if found is None:
         if solver == "cp-sat":
             _confirm_infeasible(nested, deadline)
         raise _refusal(formulation, nested)
-    if bracket.exact and solver == "auto":
-        return assemble(formulation, nested, bracket, Credit(solver, "nested"))
+    if found.exact and solver == "auto":
+        return assemble(formulation, nested, found, Credit(solver, "nested"))
     if solver == "bisect":
-        return _by_search(formulation, nested, bracket, solver)
-    return _by_cpsat(formulation, nested, bracket, solver, deadline)
+        return _by_search(formulation, nested, found, solver)
+    return _by_cpsat(formulation, nested, found, solver, deadline)
 
 
 def _refusal(formulation: Formulation, nested: Search) -> Infeasible:
@@ -99,10 +98,10 @@ def _refusal(formulation: Formulation, nested: Search) -> Infeasible:
 
 def plan_by_search(formulation: Formulation, nested: Search, notes: tuple[str, ...]) -> Plan:
     """What solver bisect answers on the host, with notes that say why it was asked there."""
-    bracket = search(nested)
-    if bracket is None:
+    found = search(nested)
+    if found is None:
         raise _refusal(formulation, nested)
-    return _by_search(formulation, nested, bracket, "bisect", notes)
+    return _by_search(formulation, nested, found, "bisect", notes)
 
 
 def held_against_search(answer: Plan, formulation: Formulation, nested: Search) -> Plan:
@@ -134,71 +133,74 @@ def _decisions(plan: Plan) -> str:
 def _by_search(
     formulation: Formulation,
     nested: Search,
-    bracket: Answer,
+    found: Answer,
     solver: Solver,
     notes: tuple[str, ...] = (),
 ) -> Plan:
-    """The search's answer as it is; it must obey the linear constraints."""
-    if not obeys(nested, bracket.point):
-        why = "; ".join(notes) or "it proves nothing under linear constraints"
-        raise SolverError(f"the search found no point that obeys the linear constraints ({why})")
-    certificate = "nested" if bracket.exact else "search"
-    return assemble(formulation, nested, bracket, Credit(solver, certificate, notes=notes))
+    """The search's answer, mended where it breaks a linear constraint."""
+    answer = found if obeys(nested, found.point) else mended(nested, found)
+    if answer is None:
+        why = "".join(f" ({note})" for note in notes)
+        raise Undecided(
+            "the search found no plan that obeys the linear constraints, and proves nothing of "
+            f"them{why}: solver cp-sat decides"
+        )
+    certificate = "nested" if answer.exact else "search"
+    return assemble(formulation, nested, answer, Credit(solver, certificate, notes=notes))
 
 
 def _by_cpsat(
     formulation: Formulation,
     nested: Search,
-    bracket: Answer,
+    found: Answer,
     solver: Solver,
     deadline: float | None,
 ) -> Plan:
     """CP-SAT from the search's point; the search's own answer where CP-SAT has none."""
-    confirm = solver == "cp-sat"
     try:
-        from kvplan.solver.cpsat.engine import UndecidedError, solve_program
-        from kvplan.solver.cpsat.model import TooLargeError
+        from kvplan.solver.cpsat import TooLargeError, Verdict, solve_program
     except ImportError as error:
-        return _instead(formulation, nested, bracket, solver, f"OR-Tools is missing: {error}")
+        return _instead(formulation, nested, found, solver, f"OR-Tools is missing: {error}")
+    instance, use_bounds = formulation.instance, solver == "auto"
     try:
-        solved = solve_program(
-            nested, bracket, margin=confirm, use_bounds=not confirm, deadline=deadline
-        )
-    except UndecidedError:
-        note = "the deadline ended before CP-SAT had a plan: this one is the search's"
-        return _by_search(formulation, nested, bracket, solver, notes=(note,))
+        solved = solve_program(instance, found, use_bounds=use_bounds, deadline=deadline)
     except TooLargeError:
         why = "the figures leave CP-SAT's 64-bit range"
-        return _instead(formulation, nested, bracket, solver, why)
+        return _instead(formulation, nested, found, solver, why)
     except (RuntimeError, SolverError) as error:
-        return _instead(formulation, nested, bracket, solver, f"CP-SAT failed: {error}")
-    if solved.answer is None:
+        return _instead(formulation, nested, found, solver, f"CP-SAT failed: {error}")
+    if solved.verdict is Verdict.INFEASIBLE:
+        if obeys(nested, found.point):
+            raise Disagreement("the search found a plan where cp-sat proves that none exists")
         raise _refusal(formulation, nested)
-    if bracket.exact and not solved.answer.exact:
-        note = "the deadline ended before CP-SAT had its proof: this one is the search's"
-        return _by_search(formulation, nested, bracket, solver, notes=(note,))
+    ended = "the default time ended" if deadline is None else "the deadline ended"
+    if solved.answer is None:
+        note = f"{ended} before CP-SAT had a plan: this one is the search's"
+        return _by_search(formulation, nested, found, solver, notes=(note,))
+    if found.exact and not solved.answer.exact:
+        note = f"{ended} before CP-SAT had its proof: this one is the search's"
+        return _by_search(formulation, nested, found, solver, notes=(note,))
     credit = Credit(solver, "cp-sat", solved.deterministic_time)
     return assemble(formulation, nested, solved.answer, credit)
 
 
 def _instead(
-    formulation: Formulation, nested: Search, bracket: Answer, solver: Solver, why: str
+    formulation: Formulation, nested: Search, found: Answer, solver: Solver, why: str
 ) -> Plan:
     """What happens when CP-SAT cannot answer: the search does, unless CP-SAT was asked for."""
     if solver == "cp-sat":
         raise SolverError(f"{why}; solver auto or bisect answers without it")
-    return _by_search(formulation, nested, bracket, "auto", notes=(f"solver: {why}",))
+    return _by_search(formulation, nested, found, "auto", notes=(f"solver: {why}",))
 
 
 def _confirm_infeasible(nested: Search, deadline: float | None) -> None:
     """Have CP-SAT refute the problem too, where it can."""
     try:
-        from kvplan.solver.cpsat.engine import proves_infeasible
-        from kvplan.solver.cpsat.model import TooLargeError
+        from kvplan.solver.cpsat import TooLargeError, refutes
     except ImportError as error:
         raise SolverError(f"OR-Tools is missing: {error}") from None
     try:
-        refuted = proves_infeasible(nested, deadline)
+        refuted = refutes(nested.instance, deadline)
     except TooLargeError:
         return
     if refuted is False:

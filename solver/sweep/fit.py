@@ -14,15 +14,15 @@ from typing import Any, get_args
 import numpy as np
 
 from kvplan.kernels.arrays import Fits, RefusedError, Scenarios
-from kvplan.kernels.arrays.scalar import from_points, terms_at
+from kvplan.kernels.arrays.scalar import from_points, instance_at
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.formulate.budgets import GIB, auto_granule
 from kvplan.solver.formulate.formulation import Formulation, Held, formulate
-from kvplan.solver.solve.bisect import obeys, search
+from kvplan.solver.solve.bisect import mended, obeys, search
 from kvplan.solver.solve.device import Device, Kernel, check_device, fits_on
 from kvplan.solver.sweep.scenarios import (
     check_ends,
@@ -202,11 +202,11 @@ def _one_by_one(instance: Instance, scenarios: Scenarios) -> tuple[Fits, Array]:
     points: list[Point | None] = []
     proven = np.ones(scenarios.number, dtype=np.bool_)
     for index in range(scenarios.number):
-        nested = Search(terms_at(instance, scenarios, index))
+        nested = Search(instance_at(instance, scenarios, index))
         answer = search(nested)
         if answer is not None and not answer.exact:
             proven[index] = False
-            answer = answer if obeys(nested, answer.point) else None
+            answer = answer if obeys(nested, answer.point) else mended(nested, answer)
         points.append(None if answer is None else answer.point)
     return from_points(instance, points), proven
 

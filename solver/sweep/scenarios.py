@@ -210,7 +210,7 @@ def _without(fixed: Sequence[FixedRequests], figures: FixedRequests) -> tuple[Fi
 
 def _use(problem: Problem, columns: Mapping[str, Any]) -> tuple[Array, Array] | None:
     shares = columns.get("resume_utilization")
-    if shares is None:
+    if shares is None or not problem.pools:
         return None
     num = [[s.numerator if pool.resume_headroom else 1 for pool in problem.pools] for s in shares]
     den = [[s.denominator if pool.resume_headroom else 1 for pool in problem.pools] for s in shares]

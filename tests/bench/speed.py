@@ -17,8 +17,8 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kvplan.kernels.nested import Search
-from kvplan.kernels.ordered import complete
+from kvplan.kernels.search.ordered import complete
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.solver import plan
 from kvplan.solver.answer.assemble import Credit, assemble

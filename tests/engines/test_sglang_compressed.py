@@ -8,8 +8,9 @@ import pytest
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.sglang import FLAGS, build, figures, optimize
+from kvplan.models.engines.sglang import FLAGS, build, figures
 from kvplan.solver import oracle, plan
+from kvplan.solver.advise.sglang_split import optimize
 from support.shapes import architecture
 
 FLASH = "DeepSeek-V4-Flash"
@@ -85,4 +86,4 @@ def test_pages_of_other_sizes_are_refused() -> None:
 def test_the_split_is_left_alone() -> None:
     settings = Settings(FLAGS, {"page_size": 256, "available": 2**36})
     with pytest.raises(InvalidProblem, match="leaves DeepSeek-V4 alone"):
-        optimize(architecture(FLASH), settings, 8192, plan)
+        optimize(architecture(FLASH), settings, 8192)

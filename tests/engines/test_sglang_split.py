@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from kvplan.models import InvalidProblem
-from kvplan.models.engines.advice import Advice, held, serving
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.sglang import FLAGS, build, optimize
+from kvplan.models.engines.sglang import FLAGS, build
 from kvplan.models.engines.sglang.pools import open_split
 from kvplan.solver import oracle, plan
+from kvplan.solver.advise.advice import Advice, held, serving
+from kvplan.solver.advise.sglang_split import optimize
 from support.sglang import CASES, architecture_of, settings_of
 from support.shapes import architecture
 
@@ -36,7 +37,7 @@ LIMITED = {("swa-165", 2048): 4096, ("swa-165", 8192): 4096}
 
 def advised(name: str, mean_tokens: int) -> Advice:
     """The advice for a case."""
-    return optimize(architecture_of(CASES[name]), settings_of(CASES[name]), mean_tokens, plan)
+    return optimize(architecture_of(CASES[name]), settings_of(CASES[name]), mean_tokens)
 
 
 @pytest.mark.parametrize(("name", "mean_tokens", "engine", "best"), POINTS)
@@ -81,7 +82,7 @@ def test_pasted_flags_hold_what_is_promised() -> None:
     """The engine's own sizing, with the flags laid over, has room for the requests."""
     case = CASES["state-030"]
     model, settings = architecture_of(case), settings_of(case)
-    advice = optimize(model, settings, 2048, plan)
+    advice = optimize(model, settings, 2048)
     pasted = {key.lstrip("-").replace("-", "_"): value for key, value in advice.flags.items()}
     assert [*advice.flags] == ["--max-running-requests", "--mamba-full-memory-ratio"]
     given = {key: settings[key] for key in settings.given}
@@ -89,7 +90,7 @@ def test_pasted_flags_hold_what_is_promised() -> None:
     given |= {"mamba_full_memory_ratio": Fraction(pasted["mamba_full_memory_ratio"])}
     problem = build(model, Settings(FLAGS, given))
     answer = plan(problem)
-    assert held(problem, answer, 2048, plan) == 661
+    assert held(problem, answer, 2048) == 661
     assert list(oracle.check(problem, answer)) == []
     assert advice.after["requests of 2048 tokens"] == "661"
     assert advice.before["requests of 2048 tokens"] == "335"
@@ -111,14 +112,14 @@ def flags(**given: Any) -> Settings:
 
 def test_states_without_a_radix_cache_follow_the_requests() -> None:
     settings = flags(available=2**36, disable_radix_cache=True)
-    advice = optimize(architecture("Qwen3.5-27B"), settings, 16384, plan)
+    advice = optimize(architecture("Qwen3.5-27B"), settings, 16384)
     assert [*advice.flags] == ["--max-running-requests"]
     assert advice.requests[1] == advice.bound > advice.requests[0]
 
 
 def test_declared_slots_are_declared_anew() -> None:
     settings = flags(available=2**36, max_mamba_cache_size=30)
-    advice = optimize(architecture("Qwen3.5-27B"), settings, 16384, plan)
+    advice = optimize(architecture("Qwen3.5-27B"), settings, 16384)
     slots = int(advice.flags["--max-mamba-cache-size"])
     assert slots == 3 * advice.bound
     assert advice.requests == (10, advice.bound)
@@ -128,7 +129,7 @@ def test_the_request_cap_is_chosen_with_its_chunks() -> None:
     """Without a radix cache the window pool follows --max-running-requests (0.5.23)."""
     given = {"available": 2**34, "disable_radix_cache": True, "chunked_prefill_size": 2048}
     settings = flags(**given, max_running_requests=2000, page_size=64)
-    advice = optimize(architecture("gpt-oss-120b"), settings, 8192, plan)
+    advice = optimize(architecture("gpt-oss-120b"), settings, 8192)
     assert [*advice.flags] == ["--max-running-requests"]
     assert advice.requests[1] == advice.bound > advice.requests[0]
 
@@ -136,14 +137,14 @@ def test_the_request_cap_is_chosen_with_its_chunks() -> None:
 def test_drafts_keep_states_for_each_request() -> None:
     given = {"available": 2**36, "speculative_algorithm": "NEXTN", "max_running_requests": 16}
     settings = flags(**given, speculative_num_draft_tokens=4)
-    advice = optimize(architecture("Qwen3.5-27B"), settings, 32768, plan)
+    advice = optimize(architecture("Qwen3.5-27B"), settings, 32768)
     assert advice.requests[1] >= advice.requests[0]
     assert advice.requests[1] <= advice.bound
 
 
 def test_one_pool_leaves_nothing_to_choose() -> None:
     with pytest.raises(InvalidProblem, match="one pool of tokens leaves no split"):
-        optimize(architecture("Meta-Llama-3.1-8B"), flags(available=2**34), 8192, plan)
+        optimize(architecture("Meta-Llama-3.1-8B"), flags(available=2**34), 8192)
 
 
 def test_what_is_left_out_is_said() -> None:

@@ -7,16 +7,16 @@ from itertools import product
 import pytest
 
 from kvplan.models import Infeasible, InvalidProblem
-from kvplan.models.engines import vllm
-from kvplan.models.engines.advice import Advice
 from kvplan.models.engines.vllm.adapter import server_of
 from kvplan.models.engines.vllm.problem import blocks_of_request
 from kvplan.solver import plan
+from kvplan.solver.advise.advice import Advice
+from kvplan.solver.advise.vllm_settings import optimize
 from support.vllm_server import architecture, settings
 
 
 def advice(model: str, flags: str, mean: int) -> Advice:
-    return vllm.optimize(architecture(model), settings(flags), mean, plan)
+    return optimize(architecture(model), settings(flags), mean)
 
 
 def held(model: str, flags: str, mean: int) -> int:

@@ -285,3 +285,12 @@ def test_a_fraction_of_a_unit_is_the_quota_s_loss(monkeypatch: pytest.MonkeyPatc
     blocks: Any = found["blocks:p"]
     assert count == 0
     assert blocks.values[:3].tolist() == [5, 6, 7]  # 51.2, 64.512 and 77.824 B
+
+
+def test_a_problem_without_pools_has_rows_for_every_utilization(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bare = Problem.model_validate({"ranks": [{"name": "r", "quota": 10}]})
+    grid = build_grid(bare, {"resume_utilization": "0.05:1:0.05", "ranks.r.quota": "0:20:10"})
+    _, count = assert_same(grid, monkeypatch)
+    assert (len(grid), count) == (60, 0)

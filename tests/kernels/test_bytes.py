@@ -8,8 +8,11 @@ import pytest
 
 from kvplan.kernels.bytes import (
     expert_bytes,
+    last_in_pages,
     least_kept,
+    more_blocks,
     most_blocks,
+    most_slots,
     paged,
     pool_bytes,
     slot_bytes,
@@ -85,10 +88,10 @@ def test_slots_of_several_sizes_are_taken_in_order(slots: int, taken: int) -> No
 
 
 def test_slots_of_all_layers_are_one_allocation() -> None:
-    instance = experts(sizes=((1, 10),), granule=64)
-    assert expert_bytes(2, 3, instance) == 64  # 60 B at once, not three times 64
-    assert expert_bytes(2, 4, instance) == 128
-    assert expert_bytes(0, 4, instance) == 0
+    alike = experts(sizes=((1, 10),), granule=64)
+    assert expert_bytes(2, 3, alike) == 64  # 60 B at once, not three times 64
+    assert expert_bytes(2, 4, alike) == 128
+    assert expert_bytes(0, 4, alike) == 0
 
 
 @pytest.mark.parametrize(
@@ -104,5 +107,44 @@ def test_slots_of_all_layers_are_one_allocation() -> None:
     ],
 )
 def test_what_prefill_may_borrow(slots: int, keep: int, share: tuple[int, int], kept: int) -> None:
-    instance = experts(keep=keep, lend_num=share[0], lend_den=share[1])
-    assert least_kept(slots, instance) == kept
+    lending = experts(keep=keep, lend_num=share[0], lend_den=share[1])
+    assert least_kept(slots, lending) == kept
+
+
+@pytest.mark.parametrize("buffers", LAYOUTS)
+def test_what_the_pages_hold_already_is_free(buffers: Buffers) -> None:
+    for held in range(40):
+        taken = pool_bytes(held, buffers)
+        alike = [n for n in range(held, 300) if pool_bytes(n, buffers) == taken]
+        assert last_in_pages(held, buffers) == alike[-1]
+
+
+@pytest.mark.parametrize("buffers", LAYOUTS)
+def test_more_blocks_are_those_that_the_rest_pays_for(buffers: Buffers) -> None:
+    for held in (0, 1, 7, 20):
+        for rest in range(90):
+            most = pool_bytes(held, buffers) + rest
+            fitting = [n for n in range(held, held + 200) if pool_bytes(n, buffers) <= most]
+            assert more_blocks(held, rest, buffers) == fitting[-1]
+
+
+def test_many_small_blocks_in_large_granules_of_several_sizes() -> None:
+    """The pages of the two buffers end at different blocks: no page count decides alone."""
+    buffers = ((3, 2 * MIB), (1000, 64), (7, MIB))
+    for room in (0, 3 * MIB, 3 * MIB + 63, 10**7, 10**9 + 7):
+        most = most_blocks(room, buffers)
+        assert pool_bytes(most, buffers) <= room or most == 0
+        assert pool_bytes(most + 1, buffers) > room
+
+
+@pytest.mark.parametrize("sizes", [((1, 10),), ((3, 50), (5, 20), (1, 7)), ((2, 5), (1, 9))])
+@pytest.mark.parametrize("granule", [1, 64])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_most_slots_are_the_inverse_of_their_bytes(
+    sizes: tuple[tuple[int, int], ...], granule: int, layers: int
+) -> None:
+    alike = experts(sizes=sizes, granule=granule)
+    for room in range(900):
+        fitting = [n for n in range(300) if expert_bytes(n, layers, alike) <= room]
+        assert most_slots(room, layers, alike) == fitting[-1]
+    assert most_slots(-1, layers, alike) == -1

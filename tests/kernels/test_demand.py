@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.kernels.demand import Demand
 from kvplan.models import Problem
-from support.instance import raw_of, terms_of, windows
+from support.instance import instance_of, raw_of, windows
 from support.micro import cache, micro, one, pool
 
 # TensorRT-LLM KVCacheManagerV2: four full layers, two windows of 128 with a sink of 5, one state.
@@ -62,24 +62,24 @@ def test_raw_needs_of_the_tensorrt_llm_example() -> None:
 
 
 def test_floors_are_the_largest_over_batches_after_one_division() -> None:
-    demand = Demand(terms_of(Problem.model_validate(TRTLLM)))
+    demand = Demand(instance_of(Problem.model_validate(TRTLLM)))
     assert demand.floors(0, (), ()) == [135, 66, 4]
 
 
 def test_floors_without_batches_are_the_structure() -> None:
-    demand = Demand(terms_of(Problem.model_validate({**TRTLLM, "batches": []})))
+    demand = Demand(instance_of(Problem.model_validate({**TRTLLM, "batches": []})))
     assert demand.floors(0, (), ()) == [6, 6, 1]
 
 
 def test_floors_obey_min_blocks_and_multiples() -> None:
     given_blocks = one(33)  # 9 blocks of 4 tokens
-    assert Demand(terms_of(micro(**given_blocks))).floors(0, (), ()) == [9]
+    assert Demand(instance_of(micro(**given_blocks))).floors(0, (), ()) == [9]
     tall = micro(**given_blocks, **pool(min_blocks=10))
-    assert Demand(terms_of(tall)).floors(0, (), ()) == [10]
+    assert Demand(instance_of(tall)).floors(0, (), ()) == [10]
     even = micro(**given_blocks, **pool(multiple_of=4))
-    assert Demand(terms_of(even)).floors(0, (), ()) == [12]
+    assert Demand(instance_of(even)).floors(0, (), ()) == [12]
     shared = micro(**given_blocks, **pool(multiple_of=4), resume_utilization="3/4")
-    assert Demand(terms_of(shared)).floors(0, (), ()) == [12]  # ceil(9 / 0.75), then no more
+    assert Demand(instance_of(shared)).floors(0, (), ()) == [12]  # ceil(9 / 0.75), then no more
 
 
 def test_floors_of_a_fitted_batch_move_with_its_variables() -> None:
@@ -90,7 +90,7 @@ def test_floors_of_a_fitted_batch_move_with_its_variables() -> None:
             {"name": "c", "requests": [{"capacity": 17}]},
         ]
     )
-    demand = Demand(terms_of(problem))
+    demand = Demand(instance_of(problem))
     assert demand.floors(0, (4, 12), (2, 1)) == [5]
     assert demand.floors(0, (40, 12), (2, 1)) == [20]
     assert demand.floors(0, (4, 12), (2, 7)) == [21]
@@ -141,7 +141,7 @@ def test_a_fitted_capacity_decides_what_of_the_prefix_is_dead(first: int, shared
         caches=windows(4, 16),
         **batch({"name": "q", "capacity": 64, "history": 63, "fit": "capacity"}, prefix=24),
     )
-    demand = Demand(terms_of(problem))
+    demand = Demand(instance_of(problem))
     own = demand.own(0, first, 0)[0]
     assert demand.raw(0, 0, (first,), (1,)) == [shared + own]
     stale = max(0, (first - 16) // 4)
@@ -161,11 +161,11 @@ def test_a_fitted_capacity_of_no_request_takes_no_part() -> None:
     for sections in (flight, {"caches": windows(4, 4)}, cache(kind="full")):
         prefix = 0 if sections is flight else 24
         alone = micro(**sections, **batch(absent, prefix=prefix))
-        assert Demand(terms_of(alone)).raw(0, 0, (64,), (0,)) == [0]
+        assert Demand(instance_of(alone)).raw(0, 0, (64,), (0,)) == [0]
     beside = micro(
         caches=windows(4, 4), **batch(absent, {"capacity": 41, "history": 40}, prefix=24)
     )
-    assert Demand(terms_of(beside)).raw(0, 0, (30,), (0,)) == [2]
+    assert Demand(instance_of(beside)).raw(0, 0, (30,), (0,)) == [2]
 
 
 @pytest.mark.parametrize("kind", [{"kind": "chunked", "chunk": 8}, {"kind": "window", "window": 9}])

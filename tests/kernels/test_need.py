@@ -7,15 +7,19 @@ from math import ceil
 
 import pytest
 
+from kvplan.kernels.instance import CacheRule
 from kvplan.kernels.need import (
     batch_flight_blocks,
     ceil_div,
     lesser,
+    need_term,
     placeholder_blocks,
     positive,
-    stale_end,
+    prefix_term,
+    stale_blocks,
     usable_for,
 )
+from kvplan.kernels.need import blocks as blocks_at
 from support.instance import blocks, rule
 
 
@@ -78,9 +82,13 @@ def test_live_window_needs_nothing_when_its_last_token_ends_a_block() -> None:
     assert blocks(rule("live", 8, reach=1), 199, 199) == 1
 
 
-def test_stale_end_is_a_floor_below_zero() -> None:
-    assert stale_end(0, rule("live", 32, reach=64)) == -2  # -63 // 32; truncation says -1
-    assert stale_end(95, rule("live", 32, reach=64)) == 1
+@pytest.mark.parametrize(
+    ("history", "stale"), [(0, 0), (63, 0), (94, 0), (95, 1), (126, 1), (127, 2), (1055, 31)]
+)
+def test_a_block_is_stale_once_the_window_has_left_its_last_token(history: int, stale: int) -> None:
+    """floor((H + 1 - 64) / 32), and nothing before the window is full."""
+    assert stale_blocks(need_term(rule("live", 32, reach=64), 1), history) == stale
+    assert stale_blocks(need_term(rule("full", 32), 1), history) == 0
 
 
 def test_a_sink_longer_than_what_is_stale_keeps_everything() -> None:
@@ -110,6 +118,35 @@ def test_a_live_window_behind_a_prefix_loses_only_its_own_dead_blocks() -> None:
 def test_a_sink_beyond_the_prefix_counts_as_own() -> None:
     window = rule("live", 4, reach=4, sink_blocks=7)
     assert blocks(window, 52, 39, prefix_blocks=5) == 8 - (9 - 7)
+
+
+def test_a_request_shorter_than_the_prefix_holds_nothing_of_its_own() -> None:
+    for kind in ("full", "live"):
+        assert blocks(rule(kind, 8, reach=64, extra_blocks=2), 7, 6, prefix_blocks=5) == 2
+
+
+def prefix_blocks_at(of: CacheRule, shared: int, history: int) -> int:
+    term = prefix_term(of, shared)
+    return 0 if term is None else int(blocks_at(term, 0, history))
+
+
+@pytest.mark.parametrize("shared", [1, 2, 7])
+@pytest.mark.parametrize("sink_blocks", [0, 3, 9])
+def test_a_shared_prefix_is_held_but_for_what_is_stale_for_all(
+    shared: int, sink_blocks: int
+) -> None:
+    """B for full caches; for live windows less |[S, min(B, (H + 1 - W) // t))|."""
+    window = rule("live", 4, reach=6, sink_blocks=sink_blocks, groups=2)
+    for history in range(70):
+        dead = range(sink_blocks, min(shared, (history + 1 - 6) // 4))
+        assert prefix_blocks_at(window, shared, history) == 2 * (shared - len(dead))
+        assert prefix_blocks_at(rule("full", 4, groups=3), shared, history) == 3 * shared
+
+
+@pytest.mark.parametrize("kind", ["peak", "flight", "state"])
+def test_only_full_caches_and_live_windows_share_a_prefix(kind: str) -> None:
+    assert prefix_term(rule(kind, 4, reach=6), 5) is None
+    assert prefix_term(rule("full", 4), 0) is None
 
 
 # --- scratch ------------------------------------------------------------------------------------
@@ -143,6 +180,41 @@ def test_scratch_begins_behind_history_sink_and_prefix() -> None:
 def test_scratch_leaves_extra_blocks_and_multiplies_groups() -> None:
     window = rule("live", 32, reach=64, scratch=(1, 4), groups=2, extra_blocks=3)
     assert blocks(window, 2048, 0) == 2 * (2 + 16 + 3)
+
+
+def by_sets(window: CacheRule, capacity: int, history: int, shared: int) -> int:
+    """A live window's need, block by block: what is held, stale, shared and scratch."""
+    t, held = window.block_tokens, range(-(-capacity // window.block_tokens))
+
+    def stale(at: int) -> range:
+        return range(min(-(-at // t), window.sink_blocks), (at + 1 - window.reach) // t)
+
+    own = [b for b in held if b >= shared and b not in stale(history)]
+    need = len(own) + window.extra_blocks
+    if window.scratch is not None:
+        later = stale(max(0, capacity - window.rewind))
+        lent = sum(b in later for b in held if b >= max(shared, -(-history // t)))
+        need = max(0, need - lent + ceil(lent * Fraction(*window.scratch)))
+    return window.groups * need
+
+
+@pytest.mark.parametrize("scratch", [None, (0, 1), (1, 4), (2, 3), (1, 1)])
+@pytest.mark.parametrize(("rewind", "shared"), [(0, 0), (5, 0), (3, 4), (40, 2)])
+@pytest.mark.parametrize(
+    ("t", "reach", "sink_blocks"), [(1, 3, 0), (4, 9, 0), (4, 1, 3), (5, 30, 2)]
+)
+def test_a_live_window_holds_what_is_neither_stale_nor_shared_nor_scratch(
+    scratch: tuple[int, int] | None, rewind: int, shared: int, t: int, reach: int, sink_blocks: int
+) -> None:
+    window = rule(
+        "live", t, reach=reach, sink_blocks=sink_blocks, scratch=scratch, rewind=rewind,
+        groups=2, extra_blocks=1,
+    )  # fmt: skip
+    for capacity in range(1, 61):
+        for history in range(capacity + 1):
+            expected = by_sets(window, capacity, history, shared)
+            found = blocks(window, capacity, history, prefix_blocks=shared)
+            assert found == expected, (capacity, history)
 
 
 # --- window, peak -------------------------------------------------------------------------------

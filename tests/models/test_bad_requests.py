@@ -54,38 +54,10 @@ REQUESTS: Table = {
         request(capacity=10, fit="capacity", min_capacity=11),
         "batches[0].requests[0].min_capacity: expected min_capacity of at most capacity 10, got 11",
     ),
-    "fitted with no room above min_capacity": (
-        request(capacity=10, fit="capacity", min_capacity=10),
-        "batches[0].requests[0].capacity: expected a fitted request that can shrink "
-        "(lower bound 10: min_capacity 10), got 10",
-    ),
-    "fitted with all in flight": (
-        request(capacity=10, history=0, fit="capacity"),
-        "batches[0].requests[0].capacity: expected a fitted request that can shrink "
-        "(lower bound 10: capacity - history = 10 tokens in flight, which never shrink), got 10",
-    ),
-    "fitted at one token": (
-        request(capacity=1, history=1, fit="capacity"),
-        "batches[0].requests[0].capacity: expected a fitted request that can shrink "
-        "(lower bound 1: a capacity of at least 1), got 1",
-    ),
     "fitted placeholder": (
         request(capacity=0, fit="capacity"),
-        "batches[0].requests[0].capacity: expected a fitted request that can shrink "
-        "(lower bound 1: a capacity of at least 1), got 0",
-    ),
-    "fitted at its prefix": (
-        small(
-            batches=[
-                {
-                    "name": "b",
-                    "shared_prefix": 9,
-                    "requests": [{"capacity": 10, "fit": "capacity"}],
-                }
-            ]
-        ),
-        "batches[0].requests[0].capacity: expected a fitted request that can shrink "
-        "(history stays at shared_prefix 9), got 10",
+        "batches[0].requests[0].capacity: expected a capacity of at least 1 beside fit: capacity, "
+        "got 0",
     ),
     "fitted below its prefix": (
         small(

@@ -72,6 +72,20 @@ def test_more_reserved_than_in_use_is_named_and_not_clamped(device: dict[str, An
         RankMemory.measure()
 
 
+def test_an_override_takes_the_place_of_a_reading_that_contradicts(device: dict[str, Any]) -> None:
+    device["free"] = 74 * GIB  # less in use than the allocator reserved
+    memory = RankMemory.measure(free="70GiB", non_torch="2GiB")
+    assert (memory.free, memory.non_torch) == (70 * GIB, 2 * GIB)
+    assert RankMemory.measure(free="70GiB").non_torch == 3 * GIB  # derived from the override
+    assert RankMemory.measure(total="90GiB").non_torch == 9 * GIB
+
+
+@pytest.mark.parametrize("name", ["total", "free"])
+def test_an_override_that_is_no_byte_figure_is_named(device: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidProblem, match=rf"^{name}: expected bytes such as .*, got 'much'$"):
+        RankMemory.measure(**{name: "much"})
+
+
 @pytest.mark.parametrize(
     ("reading", "value", "named"),
     [

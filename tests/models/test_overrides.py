@@ -54,6 +54,40 @@ def test_an_override_sets_one_place(override: str, where: tuple[Any, ...], value
     assert at == original
 
 
+TERMS = {"constraints": [{"terms": {"choice:s=a": 5, "choice:s=v1.2": 6}, "max": 3}], "name": "x"}
+
+AT_TERMS = ("constraints", 0, "terms")
+
+
+@pytest.mark.parametrize(
+    ("override", "where", "value"),
+    [
+        ("constraints[0].terms.choice:s=a=1", (*AT_TERMS, "choice:s=a"), 1),
+        ("constraints[0].terms.choice:s=b=1", (*AT_TERMS, "choice:s=b"), 1),
+        ("constraints[0].terms.choice:s=b=c=1", (*AT_TERMS, "choice:s=b=c"), 1),
+        (
+            "constraints[0].terms['choice:s=v1.2']=1",
+            (*AT_TERMS, "choice:s=v1.2"),
+            1,
+        ),
+        (
+            'constraints[0].terms["choice:t=v2.0"]=1',
+            (*AT_TERMS, "choice:t=v2.0"),
+            1,
+        ),
+        ("constraints[0].max = 4", ("constraints", 0, "max"), 4),
+        ("name=a=b", ("name",), "a=b"),
+    ],
+)
+def test_a_key_that_holds_an_equals_sign_is_reached(
+    override: str, where: tuple[Any, ...], value: Any
+) -> None:
+    at: Any = apply_overrides(TERMS, [override])
+    for step in where:
+        at = at[step]
+    assert at == value
+
+
 def test_a_star_is_every_item() -> None:
     data = apply_overrides(STAGED, ["pools.*.min_blocks=5", "experts.layers.*=3"])
     assert [pool["min_blocks"] for pool in data["pools"]] == [5, 5]

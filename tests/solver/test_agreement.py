@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import Infeasible, Problem, SolverError
+from kvplan.models import Infeasible, Problem, Undecided
 from kvplan.solver import plan
 from support.cases import CASES, load
 from support.instances import small_problem
@@ -23,7 +23,7 @@ def outcome(problem: Problem, solver: Any) -> tuple[str, Any]:
         answer = plan(problem, solver=solver)
     except Infeasible as refusal:
         return "refused", (refusal.reasons, refusal.shortfall)
-    except SolverError:
+    except Undecided:
         assert solver == "bisect"
         assert problem.constraints
         return "open", None

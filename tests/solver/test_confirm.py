@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels import nested as nested_module
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import CheckFailed, Disagreement, Infeasible, Problem, SolverError
 from kvplan.solver import plan, solve_confirmed
-from kvplan.solver.check import check_point
+from kvplan.solver.answer.assemble import Credit, assemble
 from kvplan.solver.cpsat import constraints as rules
 from kvplan.solver.cpsat import program
 from kvplan.solver.formulate.formulation import formulate
@@ -124,12 +123,14 @@ def broken(update: dict[str, Any], **sections: Any) -> str:
         constraints=[{"terms": {"blocks:p": 1}, "max": 9}],
         **{**pool(multiple_of=3), **sections},
     )
-    nested = nested_module.Search(formulate(given).instance)
+    formulation = formulate(given)
+    nested = Search(formulation.instance)
     found = solve_module.search(nested)
     assert found is not None
-    check_point(nested.instance, nested.demand, found.point)
+    assemble(formulation, nested, found, Credit("auto", "nested"))
+    wrong = found._replace(point=found.point._replace(**update))
     with pytest.raises(CheckFailed) as caught:
-        check_point(nested.instance, nested.demand, found.point._replace(**update))
+        assemble(formulation, nested, wrong, Credit("auto", "nested"))
     assert isinstance(caught.value, SolverError)
     return str(caught.value).removeprefix("the computed plan is wrong and was not returned: ")
 
@@ -139,12 +140,12 @@ def broken(update: dict[str, Any], **sections: Any) -> str:
     [
         ({"usable": (3,)}, "pool p has 3 usable blocks, 9 are needed"),
         ({"usable": (8,)}, "pool p has 8 blocks: not a multiple, or above max_blocks"),
-        ({"usable": (12,)}, "rank 0 exceeds its quota by 30 B in prefill"),
-        ({"usable": (12,)}, "rank 0 exceeds its quota by 24 B in decode"),
+        ({"usable": (12,)}, "rank r0 exceeds its quota by 30 B in prefill"),
+        ({"usable": (12,)}, "rank r0 exceeds its quota by 24 B in decode"),
         ({"usable": (12,)}, "constraint 0 is 12, outside None to 9"),
         ({"capacities": (61,)}, "q = 61 is outside 1 to 60"),
         ({"capacities": (0,)}, "q = 0 is outside 1 to 60"),
-        ({"chunk": 9}, "rank 0 exceeds its quota by 32 B in prefill"),
+        ({"chunk": 9}, "rank r0 exceeds its quota by 32 B in prefill"),
         ({"experts": 10, "kept": 5}, "10 expert slots are outside 0 to 9"),
         ({"experts": 3, "kept": 4}, "4 of 3 expert slots stay during prefill"),
         ({"experts": 4, "kept": 1}, "1 of 4 expert slots stay during prefill"),

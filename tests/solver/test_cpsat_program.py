@@ -13,19 +13,39 @@ from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point, copies_held
 from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat import chunks as chunks_module
-from kvplan.solver.cpsat.box import Box, open_box
 from kvplan.solver.cpsat.constraints import add_copies
-from kvplan.solver.cpsat.engine import least_point
+from kvplan.solver.cpsat.domains import Domains
+from kvplan.solver.cpsat.given import Given
 from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.needs import Needs
-from kvplan.solver.cpsat.program import build_program
+from kvplan.solver.cpsat.program import build_program, least_point
 from kvplan.solver.cpsat.variables import create_variables
 from support.instance import terms_of, windows
 from support.micro import cache, micro, one, pool
 from support.solutions import at, solutions
 
 
-def every_point(instance: Instance, box: Box) -> set[Point]:
+def crude(instance: Instance) -> Domains:
+    """Bounds that need no thought: what each variable could take of a whole budget."""
+    usable = []
+    for index, limits in enumerate(instance.pools):
+        rows = [row for row in instance.budgets if row.pools and row.pools[index]]
+        most = min(row.limit_bytes // sum(s for s, _ in row.pools[index]) for row in rows)
+        usable.append(most if limits.most is None else min(most, limits.most))
+    experts = instance.experts
+    slots = 0 if experts is None else 100 // min(size for _, size in experts.sizes)
+    if experts is not None and experts.most is not None:
+        slots = min(slots, experts.most)
+    return Domains(
+        fitted=tuple(20 if f.most is None else f.most for f in instance.fitted),
+        chunks=len(instance.chunks),
+        experts=slots,
+        least_usable=tuple(limits.least for limits in instance.pools),
+        usable=tuple(usable),
+    )
+
+
+def every_point(instance: Instance, box: Domains) -> set[Point]:
     """Each point of a box that breaks no rule."""
     demand = Demand(instance)
     fitted = [range(f.least, top + 1) for f, top in zip(instance.fitted, box.fitted, strict=True)]
@@ -51,9 +71,9 @@ def every_point(instance: Instance, box: Box) -> set[Point]:
     return found
 
 
-def modelled_points(instance: Instance, box: Box) -> set[Point]:
+def modelled_points(instance: Instance) -> set[Point]:
     """Each solution of the integer program, as a point."""
-    program = build_program(instance, Demand(instance), box, least_point(instance))
+    program = build_program(instance)
     found = set()
     for values in solutions(program.model):
         program.model.hints = [*values]
@@ -196,10 +216,9 @@ def test_the_same_where_an_index_stands_for_the_chunks(
 @pytest.mark.parametrize("name", [*NEEDS, *SETTINGS])
 def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -> None:
     instance = terms_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
-    box = open_box(instance)
-    expected = every_point(instance, box)
+    expected = every_point(instance, crude(instance))
     assert expected
-    assert modelled_points(instance, box) == expected
+    assert modelled_points(instance) == expected
 
 
 @pytest.mark.parametrize("name", NEEDS)
@@ -207,10 +226,10 @@ def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
     """Raw blocks of every batch at every capacity, count and chunk, fitting or not."""
     instance = terms_of(micro(100, **NEEDS[name]))
     demand = Demand(instance)
-    box = open_box(instance)._replace(usable=tuple(pool.least for pool in instance.pools))
+    box = crude(instance)._replace(usable=tuple(pool.least for pool in instance.pools))
     model = Model()
     variables = create_variables(model, instance, box, least_point(instance))
-    needs = Needs(model, demand, variables)
+    needs = Needs(model, instance, Given(instance), variables)
     raws = [needs.raw(batch) for batch in range(len(instance.batches))]
     seen = set()
     for values in solutions(model):
@@ -237,9 +256,10 @@ def test_copies_in_the_model_are_the_copies_that_blocks_hold(
     demand = Demand(instance)
     model = Model()
     start = least_point(instance)
-    variables = create_variables(model, instance, open_box(instance), start)
-    raw = Needs(model, demand, variables).raw(0)
-    copies = add_copies(model, instance, variables, raw, 0)
+    given = Given(instance)
+    variables = create_variables(model, instance, crude(instance), start)
+    raw = Needs(model, instance, given, variables).raw(0)
+    copies = add_copies(model, instance, variables, raw, exact=True)
     seen = set()
     for values in solutions(model):
         point = start._replace(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvplan.solver import oracle, plan
-from kvplan.solver.cpsat.solve import Driver
+from kvplan.solver.cpsat.driver import Driver
 from support.solvers import SOLVERS
 from support.unproven import blind_search, plain, tied, weighted, with_fields
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
+from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError, Undecided
 from kvplan.solver import Planner, plan
 from support.cases import CASES, load
 from support.instances import small_problem
@@ -25,7 +25,7 @@ def outcome(problem: Problem, **options: Any) -> dict[str, Any] | str:
     """Every field of the plan, or why there is none."""
     try:
         return plan(problem, solver="bisect", **options).model_dump()
-    except (Infeasible, SolverError) as error:
+    except (Infeasible, Undecided) as error:
         return f"{type(error).__name__}: {error}".partition(" (")[0]
 
 

@@ -18,7 +18,7 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import plan
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.oracle import best
-from support.instance import raw_of, terms_of, windows
+from support.instance import instance_of, raw_of, windows
 from support.micro import cache, micro, one
 
 # --- requests -----------------------------------------------------------------------------------
@@ -32,14 +32,14 @@ def test_alike_requests_are_added_up_and_absent_ones_left_out() -> None:
         {"capacity": 9, "count": 0},
         {"capacity": 0, "count": 2},
     ]
-    instance = terms_of(micro(batches=[{"name": "b", "requests": requests}]))
+    instance = instance_of(micro(batches=[{"name": "b", "requests": requests}]))
     given = (FixedRequests(8, 7, 4), FixedRequests(8, 6, 1), FixedRequests(0, 0, 2))
     assert instance.batches == (BatchRequests("b", 0, given, ()),)
 
 
 def test_many_requests_are_columns_that_read_like_rows() -> None:
     requests = [{"capacity": 8 + k, "history": k, "count": 1 + k % 2} for k in range(30)]
-    (batch,) = terms_of(micro(batches=[{"name": "b", "requests": requests}])).batches
+    (batch,) = instance_of(micro(batches=[{"name": "b", "requests": requests}])).batches
     rows = [FixedRequests(8 + k, k, 1 + k % 2) for k in range(30)]
     assert isinstance(batch.fixed, GivenRequests)
     assert [*batch.fixed] == rows
@@ -82,7 +82,7 @@ def test_the_lower_bound_of_a_fitted_capacity(
 ) -> None:
     request = {"capacity": 100, "fit": "capacity", **fields}
     batches = [{"name": "b", "shared_prefix": prefix, "requests": [request]}]
-    fitted = terms_of(micro(batches=batches)).fitted[0]
+    fitted = instance_of(micro(batches=batches)).fitted[0]
     assert (fitted.least, fitted.most, fitted.flight) == (
         least,
         100,
@@ -91,9 +91,9 @@ def test_the_lower_bound_of_a_fitted_capacity(
 
 
 def test_a_fitted_count_is_bounded_by_what_was_asked_or_by_the_quota() -> None:
-    asked = terms_of(micro(**one(8, fit="count", count=6, min_count=2))).fitted[0]
+    asked = instance_of(micro(**one(8, fit="count", count=6, min_count=2))).fitted[0]
     assert (asked.is_count, asked.least, asked.most, asked.capacity) == (True, 2, 6, 8)
-    assert terms_of(micro(**one(8, fit="count"))).fitted[0].most is None
+    assert instance_of(micro(**one(8, fit="count"))).fitted[0].most is None
 
 
 # --- goals and constraints ----------------------------------------------------------------------
@@ -123,12 +123,12 @@ DEFAULT = ["count:n", "capacity:c", "capacity:d", "choice:w", "prefill", "expert
 
 
 def labels(**sections: Any) -> list[str]:
-    return [goal.label for goal in terms_of(micro(1000, **{**EVERYTHING, **sections})).goals]
+    return [goal.label for goal in instance_of(micro(1000, **{**EVERYTHING, **sections})).goals]
 
 
 def test_default_goals_then_fill_follow_in_their_order() -> None:
     assert labels() == [*DEFAULT, "blocks:p", "blocks:q"]
-    assert terms_of(micro(1000, **EVERYTHING)).fill_from == len(DEFAULT)
+    assert instance_of(micro(1000, **EVERYTHING)).fill_from == len(DEFAULT)
 
 
 def test_goals_of_the_user_come_first_and_are_not_repeated() -> None:
@@ -178,12 +178,12 @@ def test_goals_of_fill(fill: Any, last: list[str]) -> None:
 )
 def test_a_constraint_in_whole_numbers(constraint: Any, expected: LinearRow) -> None:
     """Coefficients are scaled; a bound that is not whole is rounded to the inside."""
-    instance = terms_of(micro(1000, **EVERYTHING, constraints=[constraint]))
+    instance = instance_of(micro(1000, **EVERYTHING, constraints=[constraint]))
     assert instance.constraints == (expected,)
 
 
 def test_shares_stay_exact() -> None:
-    instance = terms_of(micro(1000, **EVERYTHING, fill={"shares": {"q": 0.8, "p": "1/9"}}))
+    instance = instance_of(micro(1000, **EVERYTHING, fill={"shares": {"q": 0.8, "p": "1/9"}}))
     assert instance.fill_shares == ((1, Fraction(4, 5)), (0, Fraction(1, 9)))
 
 
@@ -200,7 +200,7 @@ def test_an_open_count_of_requests_that_take_no_block_is_refused() -> None:
     assert fault(**one(0, fit="count")) == (
         "batches[0].requests[0].count: expected a count, since the request takes no block, got none"
     )
-    assert terms_of(micro(**one(0, fit="count"), **cache(kind="state"))).fitted[0].most is None
+    assert instance_of(micro(**one(0, fit="count"), **cache(kind="state"))).fitted[0].most is None
 
 
 def test_copies_of_a_batch_that_takes_no_block_are_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kvplan.kernels.instance import PREFILL, ExpertRule
 from kvplan.models import Problem
 from kvplan.solver.formulate.formulation import Held, formulate
-from support.instance import rule, terms_of, windows
+from support.instance import instance_of, rule, windows
 from support.micro import cache, micro, pool
 
 
@@ -50,14 +50,14 @@ from support.micro import cache, micro, pool
 )
 def test_a_cache_as_a_rule(fields: dict[str, Any], expected: Any) -> None:
     prefill = {"requested": 8}
-    assert terms_of(micro(prefill=prefill, **cache(**fields))).caches == (expected,)
+    assert instance_of(micro(prefill=prefill, **cache(**fields))).caches == (expected,)
 
 
 # --- structural floors: TensorRT-LLM KVCacheManagerV2, _storage_manager.py ----------------------
 
 
 def floors(problem: Problem) -> list[int]:
-    return [instance.least for instance in terms_of(problem).pools]
+    return [instance.least for instance in instance_of(problem).pools]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_min_blocks_and_held_floors_raise_the_least() -> None:
 
 def test_resume_utilization_spares_pools_without_headroom() -> None:
     pools = [{"name": "p", "bytes": 1}, {"name": "q", "bytes": 1, "resume_headroom": False}]
-    instance = terms_of(micro(pools=pools, resume_utilization="0.97"))
+    instance = instance_of(micro(pools=pools, resume_utilization="0.97"))
     assert [(p.use_num, p.use_den) for p in instance.pools] == [(97, 100), (1, 1)]
 
 
@@ -119,4 +119,4 @@ def test_resume_utilization_spares_pools_without_headroom() -> None:
     ],
 )
 def test_experts_as_terms(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    assert terms_of(micro(experts=fields)).experts == ExpertRule(*expected)
+    assert instance_of(micro(experts=fields)).experts == ExpertRule(*expected)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvplan.kernels import pages
-from kvplan.models import Infeasible, Plan, Problem, SolverError
+from kvplan.models import Infeasible, Plan, Problem, Undecided
 from kvplan.solver import plan
 from kvplan.solver.oracle import best, check
 from support.decisions import expected, found
@@ -25,7 +25,7 @@ def searched(problem: Problem) -> tuple[bool, Plan | None]:
         answer = plan(problem, solver="bisect")
     except Infeasible:
         return True, None
-    except SolverError:  # it found no point that obeys, and says so
+    except Undecided:  # it found no point that obeys, and says so
         return False, None
     return answer.status == "optimal", answer
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from ortools.sat.python import cp_model
 
-from kvplan.models import Infeasible, InvalidProblem, SolverError
+from kvplan.models import Infeasible, InvalidProblem, SolverError, Undecided
 from kvplan.solver import digest_of, plan
+from kvplan.solver.oracle import check
 from support.micro import micro, one, pool
 from support.solvers import SOLVERS
 from support.unproven import SLOTS, blind_search, plain, tied, weighted, with_fields
@@ -108,13 +109,18 @@ def test_without_ortools_cp_sat_is_an_error() -> None:
         plan(micro(9, **one(4)))
 
 
+ODD = [{"terms": {"blocks:p": 2, "experts": -2}, "min": 1, "max": 1}]
+"""No two whole numbers are half apart, which CP-SAT proves and the search does not."""
+
+
 @pytest.mark.usefixtures("_without_ortools")
-def test_without_ortools_constraints_that_the_search_cannot_mend_are_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    blind_search(monkeypatch)
-    with pytest.raises(SolverError, match=r"no point that obeys the linear constraints .*missing"):
-        plan(tied())
+def test_without_ortools_constraints_that_the_search_cannot_mend_stay_undecided() -> None:
+    odd = micro(100, experts={"slot_bytes": 7, "max_slots": 12}, constraints=ODD)
+    with pytest.raises(Undecided, match=r"no plan that obeys the linear constraints.*missing"):
+        plan(odd)
+    answer = plan(tied())
+    assert with_fields(answer) == ("feasible", "auto", "search")
+    assert check(tied(), answer) == []
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), SolverError("refused")])

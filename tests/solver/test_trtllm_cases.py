@@ -7,6 +7,7 @@ import pytest
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.solver import oracle, plan
 from support.cases import load
+from support.solvers import agreed, refusal_of, refused
 from support.trtllm import CONFIGS, problem_of
 
 # quota bytes: capacity and slots that FIT_TO_QUOTA (block-aligned) publishes or that follow from it
@@ -120,6 +121,16 @@ def test_a_batch_that_the_engine_refuses_whatever_shrinks_is_refused(name: str) 
 
 
 @pytest.mark.parametrize("name", [name for name in MARKED if name not in SHRINKING])
-def test_a_marked_request_that_is_all_in_flight_is_bad_input(name: str) -> None:
-    with pytest.raises(InvalidProblem, match="request that can shrink"):
-        problem_of(MARKED[name], quota=MARKED[name]["quota"], fitted=True)
+def test_a_marked_request_that_is_all_in_flight_is_a_fixed_one(name: str) -> None:
+    config, quota = MARKED[name], MARKED[name]["quota"]
+    fixed = problem_of(config, quota=quota, fitted=False)
+    if fixed.batches[config["fit"][0]].shared_prefix:
+        with pytest.raises(InvalidProblem, match="history of at least shared_prefix"):
+            problem_of(config, quota=quota, fitted=True)
+        return
+    marked = problem_of(config, quota=quota, fitted=True)
+    refusal = refusal_of(fixed)
+    if refusal is not None:
+        assert refused(marked).shortfall == refusal.shortfall
+    else:
+        assert agreed(marked).blocks == plan(fixed).blocks

@@ -9,7 +9,7 @@ from kvplan.solver.oracle import Best
 
 
 def expected(answer: Best | None) -> dict[str, Any] | None:
-    """What the oracle found best, in the plan's instance."""
+    """What the oracle found best, in the plan's terms."""
     if answer is None:
         return None
     return {

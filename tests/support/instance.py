@@ -1,4 +1,4 @@
-"""Rules and instance of the kernels, written by hand or taken from a problem."""
+"""Rules and instances of the kernels, written by hand or taken from a problem."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule, Instance
 from kvplan.kernels.need import request_blocks
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.solver.formulate.formulation import formulate
 
@@ -28,19 +28,19 @@ def blocks(
     return request_blocks(of, capacity, before, flight, prefix_blocks)
 
 
-def terms_of(problem: Problem) -> Instance:
+def instance_of(problem: Problem) -> Instance:
     """A problem in integers."""
     return formulate(problem).instance
 
 
-def nested_of(problem: Problem) -> Search:
+def search_of(problem: Problem) -> Search:
     """The search on a problem."""
-    return Search(terms_of(problem))
+    return Search(instance_of(problem))
 
 
 def raw_of(problem: Problem, batch: int = 0, chunk: int = 0) -> list[int]:
     """Raw blocks by pool of a batch in which nothing is fitted."""
-    return Demand(terms_of(problem)).raw(batch, chunk, (), ())
+    return Demand(instance_of(problem)).raw(batch, chunk, (), ())
 
 
 def windows(block_tokens: int, *spans: int, **fields: Any) -> list[dict[str, Any]]:

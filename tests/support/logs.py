@@ -24,18 +24,18 @@ _ORDER = (
 _BARE = ("utilization", "block_bytes", "num_kvcache_blocks")
 
 
-def budget_line(instance: dict[str, Any]) -> str:
-    """A line of ATOM; instance that a report leaves out are left out."""
+def budget_line(figures: dict[str, Any]) -> str:
+    """A line of ATOM; figures that a report leaves out are left out."""
     shown = (
-        f"{name}={instance[name]}" if name in _BARE else f"{name}={instance[name]:.2f}GB"
+        f"{name}={figures[name]}" if name in _BARE else f"{name}={figures[name]:.2f}GB"
         for name in _ORDER
-        if name in instance
+        if name in figures
     )
     return "[atom 08:32:21] Memory budget: " + ", ".join(shown)
 
 
 def atom_lines(source: str, model: str = "") -> list[dict[str, Any]]:
-    """The instance of the ranks of one log."""
+    """The figures of the ranks of one log."""
     found = [
         log["lines"]
         for log in ATOM["logs"]

@@ -35,18 +35,18 @@ def with_quotas(draw: Draw, data: Data) -> Data:
 def _memory(draw: Draw, quota: int, *, staged: bool) -> Data:
     """Readings that come to about this quota, by either share."""
     part = quota // 10
-    instance = {
+    readings = {
         name: draw.integer(0, part)
         for name in draw.some(("peak_torch", "non_torch", "graphs", "connector"))
     }
-    total = 2 * (quota + sum(instance.values())) + 1
-    memory: Data = {"total": total, **instance}
+    total = 2 * (quota + sum(readings.values())) + 1
+    memory: Data = {"total": total, **readings}
     if draw.chance(0.7):
         memory["utilization"] = "1/2"
     if draw.chance(0.2):
         memory["other"] = {"nccl": draw.integer(0, part // 2)}
     if "utilization" not in memory or draw.chance(0.6):
-        memory["free"] = min(total, quota + instance.get("connector", 0) + draw.integer(0, part))
+        memory["free"] = min(total, quota + readings.get("connector", 0) + draw.integer(0, part))
         headrooms: list[Any] = [draw.integer(0, part // 2), {"fraction": "1/100"}]
         if staged:
             headrooms += ["from_staging"] * 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.kernels.nested import Search
-from kvplan.kernels.ordered import solve
+from kvplan.kernels.search.ordered import solve
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Plan, Problem
 from kvplan.solver.solve import choose as solve_module

@@ -2,6 +2,5 @@
 
 from kvplan.models.engines.atom.flags import FLAGS
 from kvplan.models.engines.atom.pools import build, figures
-from kvplan.models.engines.atom.slots import optimize
 
-__all__ = ["FLAGS", "build", "figures", "optimize"]
+__all__ = ["FLAGS", "build", "figures"]

@@ -3,6 +3,5 @@
 from kvplan.models.engines.sglang.figures import figures
 from kvplan.models.engines.sglang.flags import FLAGS
 from kvplan.models.engines.sglang.pools import build
-from kvplan.models.engines.sglang.split import optimize
 
-__all__ = ["FLAGS", "build", "figures", "optimize"]
+__all__ = ["FLAGS", "build", "figures"]

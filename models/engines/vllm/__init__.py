@@ -1,7 +1,6 @@
 """vLLM 0.19 to 0.33: one pool of blocks for groups of layers of one width."""
 
 from kvplan.models.engines.vllm.adapter import build, figures, refusal
-from kvplan.models.engines.vllm.choose import optimize
 from kvplan.models.engines.vllm.flags import FLAGS
 
-__all__ = ["FLAGS", "build", "figures", "optimize", "refusal"]
+__all__ = ["FLAGS", "build", "figures", "refusal"]

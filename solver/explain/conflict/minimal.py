@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.models.references import figures
 from kvplan.solver.answer.shortages import least_shortage
@@ -57,7 +57,7 @@ def _worst_last(problem: Problem, held: Held | None, items: list[Item]) -> list[
     consumers and staging by their bytes."""
     nested = Search(formulate(bare(problem), held).instance)
     short = dict.fromkeys(range(len(problem.ranks)), 0)
-    for row, missing in least_shortage(nested, nested.worlds()).rows:
+    for row, missing in least_shortage(nested, nested.starts()).rows:
         short[row.rank] = max(short[row.rank], missing)
     kinds = list(dict.fromkeys(item.kind for item in items))
     if held is not None and "pool minimum" in kinds:  # the floors are what a resize is about

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Problem
+from kvplan.models.lazy import cached_property
 from kvplan.models.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
 from kvplan.solver.answer.shortages import Shortage, least_shortage
@@ -104,4 +104,4 @@ def shortage_of(problem: Problem, held: Held | None) -> tuple[Formulation, Short
     """The least demand of a problem and what it lacks."""
     formulation = formulate(bare(problem), held)
     nested = Search(formulation.instance)
-    return formulation, least_shortage(nested, nested.worlds())
+    return formulation, least_shortage(nested, nested.starts())

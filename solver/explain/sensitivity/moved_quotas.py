@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.nested import Search
+from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Problem, SolverError
 from kvplan.models.elastic import Consumer, Option
@@ -43,7 +43,7 @@ class MovedQuotas:
     def floor_slack(self) -> list[int]:
         """Bytes left on every rank with everything elastic at its floor."""
         nested = Search(self.instance)
-        world, corner, *_ = least_shortage(nested, nested.worlds())
+        world, corner, *_ = least_shortage(nested, nested.starts())
         slack = [rank.quota_bytes for rank in self.problem.ranks]
         for row in self.instance.every_budget:
             free = row.limit_bytes - nested.used(row, world, corner)
@@ -54,7 +54,7 @@ class MovedQuotas:
         nested = Search(instance)
         found = search(nested)
         if found is not None and not found.exact:
-            found = _by_cpsat(nested, found)
+            found = _by_cpsat(instance, found)
         return None if found is None else tuple(map(Fraction, found.values))
 
     def _terms(self, ranks: frozenset[int], more_bytes: int) -> Instance:
@@ -81,17 +81,16 @@ class MovedQuotas:
         )
 
 
-def _by_cpsat(nested: Search, bracket: Answer) -> Answer | None:
+def _by_cpsat(instance: Instance, incumbent: Answer) -> Answer | None:
     try:
-        from kvplan.solver.cpsat.engine import solve_program
-        from kvplan.solver.cpsat.model import TooLargeError
+        from kvplan.solver.cpsat import TooLargeError, Verdict, solve_program
     except ImportError as error:
         raise SolverError(f"OR-Tools is missing: {error}") from None
     try:
-        solved = solve_program(nested, bracket, margin=False, use_bounds=True, deadline=None)
+        solved = solve_program(instance, incumbent, use_bounds=True)
     except TooLargeError:
         raise SolverError("the figures leave CP-SAT's 64-bit range") from None
-    if solved.answer is not None and not solved.answer.exact:
+    if solved.verdict not in (Verdict.OPTIMAL, Verdict.INFEASIBLE):
         raise SolverError("an answer at another quota could not be proven")
     return solved.answer
 

@@ -1,0 +1,111 @@
+"""A point evaluated: usable blocks by pool, then bytes by layout.
+
+Budgets whose pools take the same buffers share a layout. While capacities, counts or pools move,
+a layout stands for all of its budgets: only the tightest of them counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvplan.kernels.bytes import expert_bytes, least_kept, more_blocks
+from kvplan.kernels.demand import Demand
+from kvplan.kernels.instance import Budget, Buffers, Instance
+
+Layout = tuple[tuple[int, int, int], ...]
+"""(pool, block bytes, granule) of every buffer of a budget."""
+
+
+class Evaluator(Demand):
+    """Needs and bytes of one instance, whatever its limits."""
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        places: dict[tuple[Buffers, ...], int] = {}
+        self.layout_of = [places.setdefault(b.pools, len(places)) for b in instance.budgets]
+        self.buffers: list[tuple[Buffers, ...]] = list(places)
+        """Buffers by layout and pool; empty where a pool takes nothing."""
+        self.layouts: list[Layout] = [
+            tuple([(pool, *buffer) for pool, mine in enumerate(pools) for buffer in mine])
+            for pools in places
+        ]
+        self.reserved = [pool.reserved for pool in instance.pools]
+        self._limited = [
+            (i, pool.most) for i, pool in enumerate(instance.pools) if pool.most is not None
+        ]
+        self._has_others = [
+            bool(b.staging or b.options or (b.layers and instance.experts))
+            for b in instance.budgets
+        ]
+
+    def pool_bytes(self, usable: Sequence[int]) -> list[int]:
+        """Bytes of all pools by layout, at usable blocks by pool."""
+        held = [blocks + reserved for blocks, reserved in zip(usable, self.reserved, strict=True)]
+        found = []
+        for layout in self.layouts:
+            total = 0
+            for pool, size, granule in layout:
+                total += -(-held[pool] * size // granule) * granule
+            found.append(total)
+        return found
+
+    def within_limits(self, usable: Sequence[int]) -> bool:
+        """Whether no pool exceeds its max_blocks."""
+        return all(usable[pool] <= most for pool, most in self._limited)
+
+    def other_bytes(self, budget: Budget, chunk: int, options: Sequence[int], slots: int) -> int:
+        """Bytes of a budget apart from its pools, the fewest slots kept during prefill."""
+        total = 0
+        experts = self.instance.experts
+        if budget.layers and experts is not None:
+            kept = least_kept(slots, experts) if budget.lent else slots
+            total = expert_bytes(kept, budget.layers, experts)
+        if budget.staging:
+            total += budget.staging[chunk]
+        for option, choice in zip(options, budget.options, strict=True):
+            total += choice[option]
+        return total
+
+    def rests(
+        self, limits: Sequence[int], chunk: int, options: Sequence[int], slots: int
+    ) -> list[int]:
+        """Bytes by layout that the tightest budget leaves its pools.
+
+        Parameters
+        ----------
+        limits : bytes by budget.
+        """
+        found: list[int | None] = [None] * len(self.layouts)
+        rows = zip(self.instance.budgets, self.layout_of, self._has_others, limits, strict=True)
+        for budget, layout, has_others, limit in rows:
+            if has_others:
+                limit = limit - self.other_bytes(budget, chunk, options, slots)
+            known = found[layout]
+            if known is None or limit < known:
+                found[layout] = limit
+        return [rest for rest in found if rest is not None]
+
+    def raise_pool(self, pool: int, usable: list[int], rests: list[int]) -> None:
+        """Raise one pool as far as every layout and max_blocks let it; in place.
+
+        Parameters
+        ----------
+        usable : blocks by pool, which fit.
+        rests : bytes that they leave, by layout.
+        """
+        _, reserved, _, top, multiple, _, _ = self.instance.pools[pool]
+        held = usable[pool] + reserved
+        for buffers, rest in zip(self.buffers, rests, strict=True):
+            if buffers and buffers[pool]:
+                most = more_blocks(held, rest, buffers[pool]) - reserved
+                if top is None or most < top:
+                    top = most
+        if top is None or top - top % multiple <= usable[pool]:
+            return
+        usable[pool] = top - top % multiple
+        for layout, buffers in enumerate(self.buffers):
+            if buffers:
+                for size, granule in buffers[pool]:
+                    rests[layout] -= (
+                        -(-(usable[pool] + reserved) * size // granule) - -(-held * size // granule)
+                    ) * granule

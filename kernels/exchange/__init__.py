@@ -1,1 +1,0 @@
-"""Weighted goals by arrays: all candidates of all variables compared at once."""

@@ -1,0 +1,96 @@
+"""Where the token-exact optimum of a variable capacity can stand, and where its need is least.
+
+As C grows by one with d = C - H fixed, a need rises only just after a *stepping* capacity and falls
+only at a *falling* one; within one residue class modulo the period it never falls. So the largest
+C that fits is the requested one or a stepping capacity, found by one search a class; and the least
+needs stand at the lower bound or at a falling capacity of the first period.
+"""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+
+from kvplan.kernels.instance import LIVE, STATE, Instance
+
+Progression = tuple[int, int]
+"""(t, offset): every C = offset mod t."""
+
+
+def live_period(instance: Instance) -> int:
+    """Tokens after which the live windows' needs repeat but for a rise; 1 without any."""
+    return lcm(*(rule.block_tokens for rule in instance.caches if rule.kind == LIVE))
+
+
+def stepping(instance: Instance, fitted: int) -> list[Progression]:
+    """Capacities just after which some need may rise.
+
+    C = 0 mod t of every cache; with scratch or a prefix beside a live window also C = d and
+    C = R mod t.
+    """
+    request = instance.fitted[fitted]
+    prefix = instance.batches[request.batch].prefix_tokens
+    found = set()
+    for rule in instance.caches:
+        if rule.kind == STATE:
+            continue
+        t = rule.block_tokens
+        found.add((t, 0))
+        if rule.kind == LIVE and (rule.scratch or prefix):
+            found |= {(t, request.flight % t), (t, rule.rewind % t)}
+    return sorted(found)
+
+
+def falling(instance: Instance, fitted: int) -> list[Progression]:
+    """Capacities at which some need may fall.
+
+    Only a live window's need falls: where one more block goes stale, H + 1 - W = 0 mod t, and
+    with scratch where one more block becomes scratch, C - R + 1 - W = 0 mod t.
+    """
+    request = instance.fitted[fitted]
+    found = set()
+    for rule in instance.caches:
+        if rule.kind == LIVE:
+            t = rule.block_tokens
+            found.add((t, (request.flight + rule.reach - 1) % t))
+            if rule.scratch:
+                found.add((t, (rule.rewind + rule.reach - 1) % t))
+    return sorted(found)
+
+
+class Residues:
+    """Residue classes of one variable capacity.
+
+    Attributes
+    ----------
+    period : tokens from one capacity of a class to the next. Without a live window no need ever
+        falls, so the classes may be as fine as the blocks allow.
+    classes : residues modulo the period that hold a stepping capacity.
+    """
+
+    def __init__(self, instance: Instance, fitted: int) -> None:
+        steps = stepping(instance, fitted)
+        has_live = any(rule.kind == LIVE for rule in instance.caches)
+        self.period = live_period(instance) if has_live else gcd(*(t for t, _ in steps)) or 1
+        self.classes = sorted(
+            {
+                residue
+                for t, offset in steps or [(1, 0)]
+                for residue in range(offset % gcd(t, self.period), self.period, gcd(t, self.period))
+            }
+        )
+        self._falling = falling(instance, fitted)
+
+    def least(self, low: int, high: int) -> list[int]:
+        """Capacities in [low, high] among which the least needs stand."""
+        end = min(high, low + self.period)
+        points = {low}
+        for t, offset in self._falling:
+            points.update(range(low + 1 + (offset - low - 1) % t, end + 1, t))
+        return sorted(points)
+
+
+def count_least(instance: Instance, fitted: int) -> int:
+    """How many capacities `Residues.least` would list, at most."""
+    request = instance.fitted[fitted]
+    span = min((request.most or 0) - request.least, live_period(instance))
+    return sum(span // t + 1 for t, _ in falling(instance, fitted))

@@ -1,0 +1,1 @@
+"""The nested search over an instance's decisions: exact for goals in order."""

@@ -1,0 +1,46 @@
+"""What a search has decided so far, and the least that it still demands."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.kernels.values import Point
+
+
+class Bounds(NamedTuple):
+    """Decisions so far; by position of variable request, pool, choice, batch."""
+
+    low: tuple[int, ...]  # capacity (tokens) or count, at least
+    high: tuple[int | None, ...]  # at most; None: bounded by the quota
+    chunk: int  # index, at least
+    chunk_most: int
+    options: tuple[int, ...]
+    experts: int  # slots, at least
+    blocks: tuple[int, ...]  # usable, at least
+    copies: tuple[int, ...]  # of each batch, at least
+
+
+class LeastDemand(NamedTuple):
+    """A least demand within bounds: open capacities stand where their needs are least."""
+
+    capacities: tuple[int, ...]  # tokens by variable request
+    counts: tuple[int, ...]
+    usable: tuple[int, ...]  # blocks by pool, perhaps beyond a pool's max_blocks
+
+
+def point_at(bounds: Bounds, demand: LeastDemand, kept: int) -> Point:
+    """The decisions of a least demand; `kept` expert slots stay during prefill."""
+    return Point(
+        capacities=demand.capacities,
+        counts=demand.counts,
+        chunk=bounds.chunk,
+        options=bounds.options,
+        experts=bounds.experts,
+        kept=kept,
+        usable=demand.usable,
+    )
+
+
+def put(values: tuple[int | None, ...], index: int, value: int) -> tuple[int, ...]:
+    """A tuple with one value replaced."""
+    return (*values[:index], value, *values[index + 1 :])  # type: ignore[arg-type]

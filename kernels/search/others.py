@@ -1,0 +1,155 @@
+"""What everything but one variable needs, so that the variable can move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvplan.kernels.evaluate import Evaluator
+from kvplan.kernels.moving import Moving, MovingPool
+from kvplan.kernels.need import NeedTerm
+from kvplan.kernels.search.bounds import Bounds
+from kvplan.kernels.search.undecided import PRUNE_FROM, Needed, Undecided, undominated
+
+Usable = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Usable blocks by pool, and the (variable request, value) pairs that need them."""
+
+_MOST_KEPT = 512
+
+
+class Others:
+    """Least needs beside one variable, as objects along which it moves."""
+
+    def __init__(self, demand: Evaluator, undecided: Undecided) -> None:
+        self.demand, self._undecided = demand, undecided
+        self._kept: dict[tuple[object, ...], Moving] = {}
+
+    def usable(self, bounds: Bounds, without: int | None = None) -> list[Usable]:
+        """Least usable blocks of all batches (but one), their copies and blocks bounds included."""
+        instance = self.demand.instance
+        floors = list(self.demand.still_floors(bounds.chunk))
+        for batch, copies in enumerate(bounds.copies):
+            if copies > 1 and batch != without and not instance.batches[batch].fitted:
+                raw = self.demand.given(batch, bounds.chunk)
+                self.demand.raise_floors(floors, [copies * held for held in raw])
+        for pool, least in enumerate(bounds.blocks):
+            if least > floors[pool]:
+                floors[pool] = least
+        found: list[Usable] = [(tuple(floors), ())]
+        for batch in self.demand.fitted_batches:
+            if batch != without:
+                found = self._with_batch(found, batch, bounds)
+        return [(tuple(self.demand.legal(list(usable))), at) for usable, at in found]
+
+    def _with_batch(self, found: list[Usable], batch: int, bounds: Bounds) -> list[Usable]:
+        """The larger of what one more batch and those before it need."""
+        copies = max(1, bounds.copies[batch])
+        mine = []
+        for needed in self._undecided.of_batch(batch, bounds):
+            floors = [0] * len(needed.raw)
+            raw = self._undecided.whole(batch, needed)
+            self.demand.raise_floors(floors, [copies * held for held in raw])
+            mine.append((floors, needed.at))
+        both = [
+            (tuple(map(max, usable, floors)), (*at, *also))
+            for usable, at in found
+            for floors, also in mine
+        ]
+        if len(both) < PRUNE_FROM:
+            return both
+        return [both[place] for place in undominated([usable for usable, _ in both])]
+
+    # --- one variable --------------------------------------------------------------------------
+
+    def of_capacity(self, bounds: Bounds, index: int) -> list[Moving]:
+        """A variable capacity beside every least need of the others."""
+        request = self.demand.instance.fitted[index]
+        batch, chunk = request.batch, bounds.chunk if self.demand.uses_chunk else 0
+        copies = max(1, bounds.copies[batch])
+        found = []
+        for needed in self._undecided.of_batch(batch, bounds, without=index):
+            for usable, _ in self.usable(bounds, without=batch):
+                key = (index, chunk, copies, needed.raw, needed.stale, usable)
+                moving = self._kept.get(key)
+                if moving is None:
+                    moving = self._capacity(index, bounds.chunk, copies, needed, usable)
+                    self._keep(key, moving)
+                found.append(moving)
+        return found
+
+    def of_count(self, bounds: Bounds, index: int) -> list[Moving]:
+        """A variable count beside every least need of the others."""
+        request = self.demand.instance.fitted[index]
+        batch, chunk = request.batch, bounds.chunk
+        copies = max(1, bounds.copies[batch])
+        own = self.demand.own(index, request.capacity, chunk)
+        step = _by_pool(NeedTerm(p, copies * held, 1) for p, held in enumerate(own) if held)
+        return [
+            self._moving(
+                [copies * held for held in self._undecided.whole(batch, needed)], step, usable
+            )
+            for needed in self._undecided.of_batch(batch, bounds, without=index)
+            for usable, _ in self.usable(bounds, without=batch)
+        ]
+
+    def of_copies(self, bounds: Bounds, batch: int) -> list[Moving]:
+        """Copies of a batch beside every least need of the other batches."""
+        found = []
+        for needed in self._undecided.of_batch(batch, bounds):
+            raw = self._undecided.whole(batch, needed)
+            step = _by_pool(NeedTerm(p, held, 1) for p, held in enumerate(raw) if held)
+            for usable, _ in self.usable(bounds, without=batch):
+                found.append(self._moving([0] * len(raw), step, usable))
+        return found
+
+    def _keep(self, key: tuple[object, ...], moving: Moving) -> None:
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[key] = moving
+
+    def _capacity(
+        self, index: int, chunk: int, copies: int, needed: Needed, usable: tuple[int, ...]
+    ) -> Moving:
+        """Terms of the capacity's own needs, times its requests, and of the prefix it shares."""
+        request = self.demand.instance.fitted[index]
+        base = [copies * held for held in needed.raw]
+        step: list[NeedTerm] = []
+        times = request.requests * copies
+        if times:
+            terms = self.demand.terms(request.batch, chunk)
+            step += [term._replace(groups=term.groups * times) for term in terms]
+        for term, stale in zip(self.demand.couplings[request.batch], needed.stale, strict=True):
+            shared = term._replace(groups=term.groups * copies, stale_most=stale)
+            if request.requests:
+                step.append(shared)
+            else:
+                base[term.pool] += shared.groups * (term.extra - stale)
+        for term in filter(_stands_still, step):
+            base[term.pool] += term.groups * term.extra
+        moving = _by_pool(term for term in step if not _stands_still(term))
+        return self._moving(base, moving, usable, request.flight)
+
+    def _moving(
+        self,
+        base: list[int],
+        step: dict[int, tuple[NeedTerm, ...]],
+        usable: tuple[int, ...],
+        flight: int = 0,
+    ) -> Moving:
+        """Pools without a step stand still at the larger of both needs."""
+        still = list(usable)
+        self.demand.raise_floors(still, base)
+        still = self.demand.legal(still)
+        pools = [MovingPool(pool, base[pool], terms, usable[pool]) for pool, terms in step.items()]
+        return Moving(self.demand, pools, still, flight)
+
+
+def _stands_still(term: NeedTerm) -> bool:
+    """Whether a term is a constant: state blocks, or a prefix of which nothing goes stale."""
+    return term.most == 0 and not (term.stale_from is not None and term.stale_most)
+
+
+def _by_pool(terms: Iterable[NeedTerm]) -> dict[int, tuple[NeedTerm, ...]]:
+    found: dict[int, tuple[NeedTerm, ...]] = {}
+    for term in terms:
+        found[term.pool] = (*found.get(term.pool, ()), term)
+    return found

@@ -1,0 +1,65 @@
+"""What is left once every goal is settled: fill by shares, and expert slots kept in prefill."""
+
+from __future__ import annotations
+
+from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, most_slots
+from kvplan.kernels.search.bounds import Bounds, LeastDemand
+from kvplan.kernels.search.search import Search
+
+
+def share_out(search: Search, bounds: Bounds, demand: LeastDemand) -> LeastDemand:
+    """Fill by shares: blocks within floor(share x (quota less all but the share pools)).
+
+    A floor above its share stays, and then later pools take what is left.
+    """
+    instance = search.instance
+    if not instance.fill_shares:
+        return demand
+    budgets = _shared_bytes(search, bounds, demand)
+    for pool, share in instance.fill_shares:
+        cap = search.blocks_beside(bounds, demand, pool)
+        for rest, buffers in budgets:
+            if buffers and buffers[pool]:
+                most = most_blocks(int(share * rest // 1), buffers[pool])
+                cap = min(cap, most - instance.pools[pool].reserved)
+        cap = cap // instance.pools[pool].multiple * instance.pools[pool].multiple
+        usable = demand.usable
+        usable = (*usable[:pool], max(usable[pool], cap), *usable[pool + 1 :])
+        demand = demand._replace(usable=usable)
+    return demand
+
+
+def _shared_bytes(
+    search: Search, bounds: Bounds, demand: LeastDemand
+) -> list[tuple[int, tuple[tuple[tuple[int, int], ...], ...]]]:
+    """By layout: bytes of the tightest budget less all but the share pools, and its buffers."""
+    evaluator = search.demand
+    shared = {pool for pool, _ in search.instance.fill_shares}
+    others = [
+        -reserved if pool in shared else usable
+        for pool, (usable, reserved) in enumerate(
+            zip(demand.usable, evaluator.reserved, strict=True)
+        )
+    ]
+    taken = evaluator.pool_bytes(others)
+    rests = zip(search.rests(bounds), taken, strict=True)
+    return [
+        (rest - other, buffers)
+        for (rest, other), buffers in zip(rests, evaluator.buffers, strict=True)
+    ]
+
+
+def most_kept(search: Search, bounds: Bounds, demand: LeastDemand) -> int:
+    """Most expert slots that can stay during prefill beside everything else."""
+    experts = search.instance.experts
+    if experts is None:
+        return 0
+    least = least_kept(bounds.experts, experts)
+    taken = search.demand.pool_bytes(demand.usable)
+    kept = bounds.experts
+    for budget, layout, limit in search.budgets():
+        if budget.lent and budget.layers:
+            others = search.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
+            rest = limit - taken[layout] - others + expert_bytes(least, budget.layers, experts)
+            kept = min(kept, most_slots(rest, budget.layers, experts))
+    return kept

@@ -1,0 +1,82 @@
+"""Bytes on one rank in one phase, and how much fits in a room, in plain integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvplan.kernels.instance import Budget, Buffers, Instance
+from kvplan.kernels.values import Point
+
+
+def row_bytes(instance: Instance, row: Budget, point: Point) -> int:
+    """What a row takes at a point, fixed consumers apart."""
+    slots = point.kept if row.lent else point.experts
+    taken = pools_bytes(instance, row, point.usable) + slots_bytes(instance, slots, row.layers)
+    taken += row.staging[point.chunk] if row.staging else 0
+    return taken + sum([row.options[i][option] for i, option in enumerate(point.options)])
+
+
+def pools_bytes(instance: Instance, row: Budget, usable: Sequence[int]) -> int:
+    """What all pools take in a row."""
+    taken = 0
+    for pool, blocks, buffers in zip(instance.pools, usable, row.pools, strict=False):
+        taken += pool_bytes(blocks + pool.reserved, buffers)
+    return taken
+
+
+def pool_bytes(allocated: int, buffers: Buffers) -> int:
+    """Sum over the buffers of ceil(n x bytes / granule) x granule."""
+    return sum([-(-allocated * size // granule) * granule for size, granule in buffers])
+
+
+def blocks_within(room: int, buffers: Buffers) -> int:
+    """The most blocks whose bytes stay within a room; below 0 where none does.
+
+    All buffers round up by less than a granule each: the answer lies between two quotients.
+    """
+    block = sum([size for size, _ in buffers])
+    low = max(-1, (room - sum([granule - 1 for _, granule in buffers])) // block)
+    high = max(low, room // block)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if pool_bytes(middle, buffers) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def slots_bytes(instance: Instance, slots: int, layers: int) -> int:
+    """One allocation for the first slots of every layer, rounded up to the granule."""
+    experts = instance.experts
+    if experts is None or not layers:
+        return 0
+    one_layer, left = 0, slots
+    for count, size in experts.sizes[:-1]:
+        one_layer += min(left, count) * size
+        left -= min(left, count)
+    one_layer += left * experts.sizes[-1][1]
+    return -(-one_layer * layers // experts.granule) * experts.granule
+
+
+def fewest_kept(instance: Instance, slots: int) -> int:
+    """Slots that stay during prefill at least: max(min(E, keep), E - floor(fraction x E))."""
+    experts = instance.experts
+    if experts is None:
+        return 0
+    return max(min(slots, experts.keep), slots - slots * experts.lend_num // experts.lend_den)
+
+
+def slots_within(instance: Instance, room: int, layers: int, low: int) -> int:
+    """The most slots whose bytes stay within a room; below `low` where not even those do."""
+    assert instance.experts is not None
+    smallest = min([size for _, size in instance.experts.sizes])
+    high = max(low - 1, room // (smallest * layers))
+    low -= 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if slots_bytes(instance, middle, layers) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,121 @@
+"""A plan held against its problem: by the oracle, and by what kvplan writes for its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.search.search import Search
+from kvplan.kernels.values import Answer, Point
+from kvplan.models import Plan, Problem
+from kvplan.models.messages import shown
+from kvplan.solver.answer.assemble import Credit
+from kvplan.solver.answer.fields import late_fields
+from kvplan.solver.digest import DECISIONS, digest_of
+from kvplan.solver.formulate.formulation import Formulation, formulate
+from kvplan.solver.oracle import check
+
+_OF_THE_SOLVER = ("the deadline ended", "solver:", "device:")
+"""How notes begin that say who answered; they follow from no decision."""
+_SOLVERS = {
+    "nested": ("auto", "cp-sat", "bisect"),
+    "nested on ": ("bisect",),
+    "search": ("auto", "cp-sat", "bisect"),
+    "cp-sat": ("auto", "cp-sat"),
+    "cp-sat+nested": ("cp-sat",),
+}
+"""Solvers by the certificates that they give."""
+
+
+def violations(problem: Problem, plan: Plan) -> list[str]:
+    """Every rule that a plan breaks and every figure or text that its decisions do not give.
+
+    Not to be told from the decisions, and so taken as they are: bounds of goals that are not
+    proven, CP-SAT's time, which of the solvers answered, and whether a replay was made.
+    """
+    found = check(problem, plan)
+    lines = [str(each) for each in found]
+    if digest_of(plan) != plan.digest:
+        lines.append(f"digest: expected {digest_of(plan)}, got {plan.digest}")
+    if all(each.rule == "figures" for each in found):
+        formulation = formulate(problem)
+        lines += _proof(plan, formulation.instance)
+        lines += _texts(formulation, plan)
+    return lines
+
+
+def _proof(plan: Plan, instance: Instance) -> Iterator[str]:
+    """Status, certificate and bounds say the same."""
+    proof, status = plan.proof, plan.status
+    if proof.status != status:
+        yield f"proof.status: expected {status} as the plan's status, got {proof.status}"
+    what, on, _ = proof.certificate.partition(" on ")
+    solvers = _SOLVERS.get(what + on)
+    if solvers is None or proof.solver not in solvers:
+        got = f"{shown(proof.certificate)} of solver {proof.solver}"
+        yield f"proof.certificate: expected one that a solver gives, got {got}"
+    elif what != "cp-sat" and (what == "search") != (status == "feasible"):
+        yield f"status: expected what the certificate {what} proves, got {status}"
+    below = [goal.goal for goal in proof.bound if goal.bound != goal.value]
+    if status == "optimal" and below:
+        yield f"proof.bound: expected every goal at its bound, got {below[0]} elsewhere"
+    # Where blocks are coupled, fill may be unproven beside proven goals.
+    if status == "feasible" and not below and what == "cp-sat" and not instance.blocks_are_coupled:
+        yield "status: expected optimal with every goal at its bound, got feasible"
+    if proof.deterministic_time < 0 or (proof.deterministic_time and not what.startswith("cp-sat")):
+        yield f"proof.deterministic_time: expected 0 of {what}, got {proof.deterministic_time}"
+
+
+def _texts(formulation: Formulation, plan: Plan) -> Iterator[str]:
+    """Ledger, binding rows and notes are those that follow from the decisions."""
+    nothing = (0,) * len(formulation.instance.goals)  # the oracle has looked at the goals
+    answer = Answer(_point(formulation, plan), nothing, nothing, exact=plan.status == "optimal")
+    decisions = {name: getattr(plan, name) for name in DECISIONS}
+    credit = Credit(plan.proof.solver, plan.proof.certificate)
+    told = late_fields(formulation, Search(formulation.instance), answer, credit, decisions)
+    for field in ("requests", "ranks", "binding"):
+        mine = [each.model_dump(mode="json") for each in told[field]]
+        theirs = [each.model_dump(mode="json") for each in getattr(plan, field)]
+        yield from _different(field, mine, theirs)
+    notes = [note for note in plan.notes if not note.startswith(_OF_THE_SOLVER)]
+    yield from _different("notes", list(told["notes"]), notes)
+
+
+def _different(path: str, expected: Any, got: Any) -> Iterator[str]:
+    """The first places where two pieces of plain data differ, of each list or mapping one."""
+    if isinstance(expected, Mapping) and isinstance(got, Mapping) and [*expected] == [*got]:
+        for key, value in expected.items():
+            yield from _different(f"{path}.{key}", value, got[key])
+    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        for index, value in enumerate(expected):
+            yield from _different(f"{path}[{index}]", value, got[index])
+    elif expected != got:
+        if isinstance(expected, list):
+            missing = next((each for each in expected if each not in got), None)
+            expected = f"{len(expected)} entries" + (f" with {missing}" if missing else "")
+            got = f"{len(got)}"
+        yield f"{path}: expected {expected}, got {got}"
+
+
+def _point(formulation: Formulation, plan: Plan) -> Point:
+    """The decisions of a plan by position."""
+    problem, instance = formulation.problem, formulation.instance
+    rows = {(row.batch, row.name): row for row in plan.requests}
+    fitted = [
+        rows[problem.batches[b].name, formulation.request_names[b][r]]
+        for b, r in formulation.fitted_at
+    ]
+    options = []
+    for choice in problem.choices:
+        names = [option.name for option in choice.options]
+        options.append(names.index(plan.choices[choice.name]))
+    return Point(
+        capacities=tuple(row.capacity for row in fitted),
+        counts=tuple(row.count for row in fitted),
+        chunk=instance.chunks.index(plan.prefill_chunk) if plan.prefill_chunk else 0,
+        options=tuple(options),
+        experts=plan.expert_slots or 0,
+        kept=plan.expert_slots_in_prefill or 0,
+        usable=tuple(plan.blocks[pool.name] - pool.reserved for pool in instance.pools),
+    )
