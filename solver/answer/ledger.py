@@ -96,7 +96,7 @@ def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
         ("physical", memory.physical_share),
     ):
         if share is not None:
-            note = "this bound rules" if bound == kind else ""
+            note = "sets the quota" if bound == kind else ""
             yield LedgerLine(consumer=f"{kind} share", bytes=share, source="solved", note=note)
 
 
@@ -113,7 +113,7 @@ def _term(
     if name not in memory.model_fields_set:
         note = "not given"
     elif count and not _counts(memory, name):
-        note = "binds nothing: the share it comes off is not given"
+        note = "unused: the share that it reduces is not given"
     return LedgerLine(consumer=name, bytes=count, source=source, note=note)
 
 

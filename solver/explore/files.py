@@ -21,7 +21,7 @@ _SUFFIXES = (".csv", ".parquet")
 
 
 def check_target(path: Path) -> None:
-    """Refuse, before anything is solved, what could not be written.
+    """Reject, before solving, a target that could not be written.
 
     Raises
     ------

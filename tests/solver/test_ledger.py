@@ -50,7 +50,7 @@ def test_every_term_of_the_quota_is_listed_with_its_source() -> None:
         "prefill_headroom": (40, "declared", ""),
         "nccl": (5, "declared", ""),
         "utilization share": (900 - 100 - 50 - 20 - 20 - 30 - 5, "solved", ""),
-        "physical share": (700 - 30 - 40, "solved", "this bound rules"),
+        "physical share": (700 - 30 - 40, "solved", "sets the quota"),
     }
     assert (rank.quota, rank.bound) == (630, "physical")
 
@@ -58,7 +58,7 @@ def test_every_term_of_the_quota_is_listed_with_its_source() -> None:
 def test_the_smaller_share_rules() -> None:
     rank = rank_of(**{**MEMORY, "peak_torch": 200})
     assert (rank.quota, rank.bound) == (575, "utilization")
-    assert terms_of(rank)["utilization share"] == (575, "solved", "this bound rules")
+    assert terms_of(rank)["utilization share"] == (575, "solved", "sets the quota")
     assert terms_of(rank)["physical share"] == (630, "solved", "")
 
 
