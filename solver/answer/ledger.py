@@ -21,12 +21,16 @@ def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
     """The budget of every rank at a point, feasible or not."""
     instance, problem = formulation.instance, formulation.problem
     phases: list[dict[str, int]] = [{} for _ in problem.ranks]
-    first: dict[int, int] = {}
-    for number, row in enumerate(instance.every_budget):
-        first.setdefault(row.rank, number)
-        taken = row_bytes(instance, row, point) + row.quota - row.limit_bytes
-        if row.phase not in phases[row.rank]:  # a headroom row repeats a phase
+    headroom = [0 for _ in problem.ranks]
+    for row in instance.every_budget:
+        quota = problem.ranks[row.rank].quota_bytes
+        taken = row_bytes(instance, row, point) + quota - row.limit_bytes
+        plain = phases[row.rank].get(row.phase)
+        if plain is None:
             phases[row.rank][row.phase] = taken
+        elif taken > plain:  # with a headroom from the staging
+            phases[row.rank][row.phase] = taken
+            headroom[row.rank] = taken - plain
     plans = []
     for index, rank in enumerate(problem.ranks):
         quota, used = rank.quota_bytes, max(phases[index].values())
@@ -38,10 +42,28 @@ def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
                 slack=quota - used,
                 bound=quota_bound(rank),
                 phases=phases[index],
-                ledger=(*_quota_lines(rank), *_occupants(problem, instance, index, point)),
+                ledger=(
+                    *_quota_lines(rank),
+                    *_occupants(problem, instance, index, point),
+                    *_headroom(problem, rank, headroom[index]),
+                ),
             )
         )
     return tuple(plans)
+
+
+def _headroom(problem: Problem, rank: Rank, charged: int) -> Iterator[LedgerLine]:
+    """What a headroom from the staging takes of the quota where nothing is staged.
+
+    The utilization leaves some memory free; only what the staging needs beyond that is charged.
+    """
+    if charged:
+        others = tuple(phase for phase in problem.phases if phase != "prefill")
+        is_whole = rank.quota_bytes == rank.memory.physical_share if rank.memory else False
+        note = "the modelled staging" + ("" if is_whole else " beyond what the utilization leaves")
+        yield LedgerLine(
+            consumer="prefill_headroom", bytes=charged, source="solved", phases=others, note=note
+        )
 
 
 def quota_bound(rank: Rank) -> Literal["declared", "utilization", "physical"]:
@@ -74,7 +96,7 @@ def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
         ("physical", memory.physical_share),
     ):
         if share is not None:
-            note = "this bound rules" if bound == kind else ""
+            note = "sets the quota" if bound == kind else ""
             yield LedgerLine(consumer=f"{kind} share", bytes=share, source="solved", note=note)
 
 
@@ -91,7 +113,7 @@ def _term(
     if name not in memory.model_fields_set:
         note = "not given"
     elif count and not _counts(memory, name):
-        note = "binds nothing: the share it comes off is not given"
+        note = "unused: the share that it reduces is not given"
     return LedgerLine(consumer=name, bytes=count, source=source, note=note)
 
 

@@ -1,4 +1,4 @@
-"""One line for each value that was reduced, with who was short; and what may surprise."""
+"""One line for each reduced value, with what limits it; and what may surprise."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def _surprises(formulation: Formulation) -> Iterator[str]:
     if problem.fill is None and len(pools) > 1:
         later = ", ".join(pools[1:])
         yield (
-            f"fill: {pools[0]} takes the rest, then {later} what it cannot use "
-            "(a fill section says otherwise)"
+            f"fill: {pools[0]} takes what is left, then {later} what {pools[0]} cannot use "
+            "(set fill to change this)"
         )
     if not problem.caches and any(batch.requests for batch in problem.batches):
-        yield "caches: none is written, so no request takes a block"
+        yield "caches: none given, so requests take no blocks"
     for rank in problem.ranks:
         if rank.memory is not None:
             yield from (f"rank {rank.name}: {doubt}" for doubt in doubts_of(rank.memory))
     experts = formulation.instance.experts
     if experts is not None and experts.most is None:
-        yield "experts: no max_slots, so they take what the goals before them leave"
+        yield "experts: no max_slots, so they take whatever earlier goals leave"

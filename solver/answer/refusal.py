@@ -1,4 +1,4 @@
-"""Why nothing fits: what is short, where, with everything elastic at its floor."""
+"""Why nothing fits: what falls short, and where, with everything elastic at its floor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would be short: for a value that was not reached, and for a problem that does not fit."""
+"""What falls short, and by how much: for a value not reached, and where nothing fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_MENDED = 256  # ways to obey the linear constraints that a note looks at
 
 
 class Shortage(NamedTuple):
-    """The least demand of a world, and what it lacks."""
+    """The least demand of a world, and by how much it falls short."""
 
     world: Bounds
     corner: LeastDemand
@@ -35,6 +35,14 @@ def least_shortage(nested: Search, worlds: list[Bounds]) -> Shortage:
         (_shortage(nested, world, corner) for world in worlds for corner in nested.demands(world)),
         key=lambda shortage: shortage.worst,
     )
+
+
+def floor_point(nested: Search) -> Point:
+    """Everything elastic at its floor: of each pool the fewest blocks that any demand takes."""
+    shortage = least_shortage(nested, nested.starts())
+    demands = [corner.usable for corner in nested.demands(shortage.world)]
+    least = tuple(map(min, zip(*demands, strict=True)))
+    return _point(nested.instance, shortage.world, shortage.corner)._replace(usable=least)
 
 
 def _least_obeying(nested: Search, worlds: list[Bounds]) -> Shortage | None:
@@ -170,7 +178,7 @@ def _held(nested: Search, world: Bounds, values: Mapping[Variable, int]) -> Boun
 
 
 def shortage_at(nested: Search, point: Point, variable: Variable, value: int) -> Shortage:
-    """What is short when a variable takes a value that it did not reach.
+    """What falls short when a variable takes a value that it did not reach.
 
     Nothing is, where a goal of higher priority or a linear constraint rules the value out.
     """

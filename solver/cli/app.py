@@ -54,7 +54,7 @@ def _example(command: str) -> str:
 app.command(epilog=_example("kvplan solve server.yaml --set 'ranks.*.quota=60GiB'"))(solve)
 app.command(
     epilog=_example("kvplan explain server.yaml --set 'ranks.*.quota=40GiB'"),
-    short_help="Say what stands in the way, or what more quota buys.",
+    short_help="Explain why nothing fits, or what limits the plan.",
 )(explain)
 app.command(epilog=_example("kvplan solve server.yaml --json | kvplan verify server.yaml -"))(
     verify

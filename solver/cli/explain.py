@@ -1,4 +1,4 @@
-"""kvplan explain: why a problem does not fit and what would, or what its plan hangs on."""
+"""kvplan explain: why a problem does not fit and what would help, or what limits its plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def explain(
     ] = False,
     overrides: Overrides = None,
 ) -> int:
-    """Explain what stands in the way: conflict and remedies, or break-points and worth."""
+    """Explain why nothing fits and what would help, or what limits the plan."""
     from kvplan.models import Infeasible, Problem
 
     problem = Problem.load(file, tuple(overrides or ()))

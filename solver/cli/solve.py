@@ -34,8 +34,8 @@ def solve(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Run bisect's search on a device of torch, such as cuda or cuda:1 (cpu: on "
-            "tensors of the host); the plan is the same.",
+            help="Run the bisect search on a torch device, such as cuda or cuda:1 (cpu: torch "
+            "tensors on the host); the plan is the same.",
         ),
     ] = None,
     overrides: Overrides = None,

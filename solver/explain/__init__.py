@@ -1,4 +1,4 @@
-"""Why a problem does not fit and what would change that; what a plan hangs on."""
+"""Why a problem does not fit and what would change that; what limits a plan."""
 
 from __future__ import annotations
 

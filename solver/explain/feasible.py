@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kvplan.kernels.instance import Instance
+from kvplan.kernels.instance import Budget, Instance
 from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.search import Search
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
@@ -17,7 +17,8 @@ from kvplan.solver.formulate.formulation import Held, formulate
 from kvplan.solver.solve.bisect import obeys
 
 _NO_FILL = Fill(none=True)
-_CUTS = (2**52, 2**58)  # bytes
+_MOST_BLOCKS = (2**40, 2**58)  # of a rank whose quota was dropped
+_MOST_SLOTS, _MOST_BYTES = 2**16, 2**60
 
 
 def fits(problem: Problem, held: Held | None = None) -> bool:
@@ -82,32 +83,40 @@ def has_point(instance: Instance) -> bool:
 
 
 def _by_cpsat(instance: Instance) -> bool:
-    """Ask CP-SAT, whose figures stay below 2^62: quotas that were dropped are cut to less.
+    """Ask CP-SAT, whose figures stay below 2^62: rows of dropped quotas only bound its domains.
 
-    What fits beside a small quota fits; only the largest that CP-SAT takes says that nothing does.
+    What fits beside a small bound fits; only the largest that it takes says that nothing does.
     """
-    given = [row.limit_bytes for row in instance.budgets if row.limit_bytes < LIMIT]
-    most = max(given, default=0)
     answer: bool | None = None
-    for cut in sorted({max(_CUTS[0], 2 * most), max(_CUTS[1], 2 * most)}):
+    for most in _MOST_BLOCKS:
         try:
-            answer = not _refuted(_cut(instance, cut))
+            answer = not _refuted(_bounded(instance, most))
         except OverflowError:
             break
-        if answer or len(given) == len(instance.budgets):
+        if answer or all(row.limit_bytes < LIMIT for row in instance.budgets):
             return answer
     if answer is None:
         raise SolverError("the figures leave CP-SAT's 64-bit range")
     return answer
 
 
-def _cut(instance: Instance, most_bytes: int) -> Instance:
-    """The same with rows of dropped quotas cut to so many bytes."""
-    rows = tuple(
-        row if row.limit_bytes < LIMIT else row._replace(limit_bytes=most_bytes)
-        for row in instance.budgets
-    )
-    return instance._replace(budgets=rows)
+def _bounded(instance: Instance, most_blocks: int) -> Instance:
+    """The same where rows of dropped quotas count blocks and slots, and hold so many."""
+    sizes = instance.experts.sizes if instance.experts is not None else ()
+    slot_bytes = max((size for _, size in sizes), default=0)
+
+    def bounded(row: Budget) -> Budget:
+        limit = max(most_blocks, min(_MOST_SLOTS * slot_bytes * row.layers, _MOST_BYTES))
+        block = ((limit // most_blocks, 1),)
+        return row._replace(
+            limit_bytes=limit,
+            pools=tuple(block if buffers else () for buffers in row.pools),
+            staging=tuple(0 for _ in row.staging),
+            options=tuple(tuple(0 for _ in choice) for choice in row.options),
+        )
+
+    rows = (row if row.limit_bytes < LIMIT else bounded(row) for row in instance.budgets)
+    return instance._replace(budgets=tuple(rows))
 
 
 def _refuted(instance: Instance) -> bool:

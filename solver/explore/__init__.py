@@ -37,11 +37,11 @@ def explore(
     vary : by field, the values that it takes. A field is a path as of `--set`, such as
         "ranks.*.quota" or "batches.one.requests.long.capacity". Values are "A:B:STEP" (B included
         where a step meets it), "A,B,C", or an iterable of numbers and of texts with a unit.
-    progress : called now and then with the rows done and the rows in all.
+    progress : called now and then with the rows done and the total.
 
     Returns
     -------
-    One row for each combination, the last field varying fastest; infeasible ones stay.
+    One row for each combination, the last field varying fastest; infeasible rows are kept.
     The varied fields (bytes where the values have a unit), then `status` (optimal, feasible,
     infeasible), what a plan decides, where there is something to decide: `blocks:<pool>`
     (allocated), `capacity:<request>` (tokens), `count:<request>`, `prefill` (tokens), `experts`
@@ -52,8 +52,8 @@ def explore(
 
     Raises
     ------
-    InvalidProblem : a path or a range that makes no sense, a value that the field refuses, too
-        many rows. The corners of the grid are tried before anything is solved.
+    InvalidProblem : an invalid path or range, a value that the field rejects, or too many
+        rows. The corners of the grid are validated before solving.
     """
     if not isinstance(vary, Mapping):
         raise InvalidProblem.at("vary", "a mapping of paths to values", type(vary).__name__)

@@ -31,21 +31,22 @@ class Tightest(NamedTuple):
 def tightest(
     instance: Instance, fits: Fits, quotas: Sequence[Array | int], phases: Sequence[str]
 ) -> Tightest:
-    """slack = quota - max over phases of the bytes in use, fixed consumers included.
+    """slack = quota - max over phases of the bytes in use, consumers and headroom included.
 
     Parameters
     ----------
     quotas : bytes by rank.
     """
     number = fits.chunk.shape[0]
-    used = np.full((len(quotas), number), -1)  # a row takes no less than 0
+    used = np.full((len(quotas), number), np.iinfo(np.int64).min)
     fullest = np.zeros((len(quotas), number), dtype=np.int64)
     lefts: dict[object, Array] = {}
-    for row in first_rows(instance):
+    declared = {row.rank: row.quota for row in reversed(instance.every_budget)}
+    for row in sorted(instance.every_budget, key=lambda row: phases.index(row.phase)):
         key = merge_key(row)
         if key not in lefts:
             lefts[key] = _left_bytes(instance, row, fits)
-        taken = lefts[key] + (row.quota - row.limit_bytes)
+        taken = lefts[key] + (declared[row.rank] - row.limit_bytes)
         is_more = taken > used[row.rank]
         used[row.rank] = np.where(is_more, taken, used[row.rank])
         fullest[row.rank][is_more] = phases.index(row.phase)

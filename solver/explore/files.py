@@ -1,4 +1,4 @@
-"""A table to a file: whole, or not at all."""
+"""A table to a file, written atomically."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from platform import node
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -20,7 +21,7 @@ _SUFFIXES = (".csv", ".parquet")
 
 
 def check_target(path: Path) -> None:
-    """Refuse, before anything is solved, what could not be written.
+    """Reject, before solving, a target that could not be written.
 
     Raises
     ------
@@ -47,6 +48,7 @@ def check_target(path: Path) -> None:
 
 
 def _try_out(target: Path) -> None:
+    _remove_abandoned(target)
     part = _part_of(target)
     try:
         part.touch()
@@ -57,16 +59,43 @@ def _try_out(target: Path) -> None:
 
 
 def _part_of(target: Path) -> Path:
-    """A name beside the target, of its own and short whatever the target's."""
-    number = crc32(os.fsencode(target.name))
-    return target.with_name(f".{number:08x}.{os.getpid()}.part")
+    """A name beside the target, short whatever the target's, and of this process alone."""
+    return target.with_name(f".{_key(target)}.{os.getpid()}.part")
+
+
+def _key(target: Path) -> str:
+    """What the parts of a target on this machine have in common."""
+    file, host = os.fsencode(target.name), node().encode()
+    return f"{crc32(file):08x}.{crc32(host):08x}"
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what runs that were killed while they wrote this file left behind."""
+    for part in target.parent.glob(f".{_key(target)}.*.part"):
+        number = part.name.split(".")[-2]
+        if number.isdecimal() and not _is_running(int(number)):
+            part.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    """Whether a process of this machine lives; where that cannot be asked it is taken to."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def write_table(table: pandas.DataFrame, path: Path) -> None:
-    """Write a table beside its target and move it there once it is complete."""
+    """Write a table atomically: beside its target first, then moved there."""
     target = path.resolve()  # the file that a link leads to is replaced, not the link
     part = _part_of(target)
     try:
+        _remove_abandoned(target)
         if path.suffix.lower() == ".parquet":
             table.to_parquet(part, index=False)
         else:

@@ -60,7 +60,7 @@ class Grid:
 
 
 def build_grid(problem: Problem, vary: Mapping[str, Values]) -> Grid:
-    """Read what varies, and try the corners of the grid before anything is solved.
+    """Read what varies, and validate the corners of the grid before solving.
 
     Raises
     ------

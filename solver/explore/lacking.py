@@ -1,4 +1,4 @@
-"""What scenarios without a plan lack: the largest shortfall, and where."""
+"""The largest shortfall of scenarios without a plan, and where it is."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.solve.choose import solve_formulation
 
 Progress = Callable[[int, int], None]
-"""Called with the rows done and the rows in all."""
+"""Called with the rows done and the total."""
 
 
 def solve_grid(grid: Grid, progress: Progress | None = None) -> Figures:
@@ -32,7 +32,7 @@ def solve_grid(grid: Grid, progress: Progress | None = None) -> Figures:
 
 
 def _put(figures: Figures, row: int, entries: dict[str, Any], grid: Grid) -> None:
-    """Write a row; what it lacks may leave 64 bits, which no column holds."""
+    """Write a row; a shortfall beyond 64 bits fits no column."""
     lacking = entries.get("shortfall", 0)
     if lacking >= LIMIT:
         fault = Fault("shortfall", "at most 2^63 - 1 bytes", str(lacking))
@@ -41,19 +41,19 @@ def _put(figures: Figures, row: int, entries: dict[str, Any], grid: Grid) -> Non
 
 
 class Told:
-    """Rows that are done, told to a callback, never fewer than before."""
+    """Reports rows that are done to a callback, never fewer than before."""
 
     def __init__(self, progress: Progress | None, rows: int) -> None:
         self._progress, self._rows = progress, rows
         self._done, self._last = 0, 0
 
     def add(self, rows: int) -> None:
-        """Some more rows are done."""
+        """Count further rows as done."""
         self._done += rows
         self.beyond(0)
 
     def beyond(self, rows: int) -> None:
-        """So many more are nearly done."""
+        """Report that so many further rows are nearly done."""
         if self._progress is not None and self._done + rows > self._last:
             self._last = self._done + rows
             self._progress(self._last, self._rows)
@@ -64,7 +64,7 @@ def entries_at(grid: Grid, row: int) -> dict[str, Any]:
 
     Raises
     ------
-    InvalidProblem : the row makes no sense; its values are named.
+    InvalidProblem : the row is invalid; its values are named.
     """
     problem = grid.problem_at(row)
     try:

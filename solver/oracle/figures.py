@@ -9,7 +9,7 @@ from kvplan.models.problem import Problem
 from kvplan.models.units import exact_bytes
 from kvplan.solver.oracle import needs
 from kvplan.solver.oracle.linear import goals_in_order
-from kvplan.solver.oracle.memory import quota_of
+from kvplan.solver.oracle.memory import headroom_charged, quota_of
 from kvplan.solver.oracle.replay import Replay, request_pairs
 from kvplan.solver.oracle.rules import Found
 
@@ -69,7 +69,10 @@ def ranks(replay: Replay) -> Iterator[Found]:
     """Quota, use by phase, largest use, slack and the ledger add up."""
     plans = {rank.name: rank for rank in replay.plan.ranks}
     for rank in replay.problem.ranks:
-        got, quota, phases = plans[rank.name], quota_of(rank), replay.used[rank.name]
+        got, quota = plans[rank.name], quota_of(rank)
+        phases = dict(replay.used[rank.name])
+        charged = headroom_charged(replay.problem, rank, replay.plan.prefill_chunk)
+        phases.update({phase: phases[phase] + charged for phase in phases if phase != "prefill"})
         used = max(phases.values())
         expected = {"quota": quota.bytes, "used": used, "slack": quota.bytes - used}
         for figure, value in expected.items():

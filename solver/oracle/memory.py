@@ -95,6 +95,17 @@ def staging_bytes(problem: Problem, stage: int, chunk: int | None) -> int:
     return alone + sum(groups.values())
 
 
+def headroom_charged(problem: Problem, rank: Rank, chunk: int | None) -> int:
+    """Bytes of the quota that a headroom from the staging takes in every phase but prefill.
+
+    What lies between the quota and the physical share is free for it already.
+    """
+    quota = quota_of(rank)
+    if quota.physical is None:
+        return 0
+    return max(0, staging_bytes(problem, rank.stage, chunk) - (quota.physical - quota.bytes))
+
+
 def _entry_bytes(entry: Staging, chunk: int) -> int:
     if entry.table is not None:
         needed = min((tokens, taken) for tokens, taken in entry.table if tokens >= chunk)[1]

@@ -56,7 +56,7 @@ def document_of(answer: Plan | Infeasible, problem: Problem | None = None) -> Do
 
 
 def explanation_of(explained: Explained, problem: Problem) -> Document:
-    """What a plan hangs on: what binds, where the answer changes, what 1 GiB more buys."""
+    """What limits a plan: binding rows, where the answer changes, what 1 GiB more buys."""
     answer = explained.plan
     binding = {(entry.rank, entry.phase) for entry in answer.binding}
     return (

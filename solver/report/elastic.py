@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.search.bounds import point_at
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models import Problem
 from kvplan.models.goals import Fill
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.solver.answer.ledger import rank_plans
-from kvplan.solver.answer.shortages import least_shortage
+from kvplan.solver.answer.shortages import floor_point
+from kvplan.solver.formulate.budgets import at_rank, lives_in
 from kvplan.solver.formulate.formulation import formulate
 
 _NO_FILL = Fill(none=True)
@@ -33,11 +32,11 @@ class Elastic:
     def __init__(self, problem: Problem) -> None:
         formulation = formulate(problem.model_copy(update={"goals": (), "fill": _NO_FILL}))
         nested = Search(formulation.instance)
-        floor = _floor_point(nested)
+        floor = floor_point(nested)
         asked = _asked_point(nested, floor)
         self._choices = {choice.name for choice in problem.choices}
         self._open = _open_consumers(problem, formulation.instance)
-        self._floors = self._by_phase(rank_plans(formulation, floor))
+        self._floors = self._by_phase(rank_plans(formulation, floor)) | _least_options(problem)
         self._asked = self._by_phase(rank_plans(formulation, asked))
 
     def range_of(self, rank: str, line: LedgerLine) -> Range | None:
@@ -65,20 +64,25 @@ class Elastic:
         return f"{choice}=" if choice in self._choices else consumer
 
 
+def _least_options(problem: Problem) -> dict[tuple[str, str, str], int]:
+    """Bytes of the option that takes least, by rank, choice and phase; where none lives, 0."""
+    return {
+        (rank.name, f"{choice.name}=", phase): min(
+            at_rank(option.bytes, rank) if lives_in(option, phase) else 0
+            for option in choice.options
+        )
+        for rank in problem.ranks
+        for choice in problem.choices
+        for phase in problem.phases
+    }
+
+
 def _open_consumers(problem: Problem, instance: Instance) -> set[str]:
     """Consumers that only the quota bounds: slots without a limit, pools of open counts."""
     named = {"experts"} if instance.experts is not None and instance.experts.most is None else set()
     if any(fitted.is_count and fitted.most is None for fitted in instance.fitted):
         named.update(pool.name for pool in problem.pools)
     return named
-
-
-def _floor_point(nested: Search) -> Point:
-    """Everything elastic at its floor, in the option that takes least."""
-    world, corner, *_ = least_shortage(nested, nested.starts())
-    experts = nested.instance.experts
-    kept = least_kept(world.experts, experts) if experts else 0
-    return point_at(world, corner, kept)
 
 
 def _asked_point(nested: Search, floor: Point) -> Point:

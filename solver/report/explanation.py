@@ -1,4 +1,4 @@
-"""Why it does not fit and what would; what a plan hangs on."""
+"""Why nothing fits and what would help; what limits a plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def conflict_table(error: Infeasible) -> Table:
     columns = (Column("demand"), Column("field", level=1))
     rows = tuple(Row((claim.text, claim.path), state="bad") for claim in error.conflict)
     return Table(
-        "cannot hold together (without any one of them the others of this list can)",
+        "cannot hold together (drop any one and the others can)",
         columns,
         (rows,),
     )
@@ -38,7 +38,9 @@ def remedies_table(error: Infeasible) -> Table:
             flag = ""  # its text lists every flag
         rows.append(Row((remedy.text, flag), state="good"))
     return Table(
-        "any one of these makes it fit; no smaller change of its kind does", columns, (tuple(rows),)
+        "any one of these makes it fit; each is the smallest change of its kind",
+        columns,
+        (tuple(rows),),
     )
 
 

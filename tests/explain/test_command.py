@@ -75,7 +75,7 @@ def test_a_refusal_has_conflict_and_remedies(command: str, capsys: Capture) -> N
 def test_a_remedy_is_followed_from_the_shell_as_it_is_printed(capsys: Capture) -> None:
     done = run_kvplan(capsys, "explain", TWO)
     assert done.code == 1
-    table = done.out.split("no smaller change of its kind does")[1].split("\n\n")[0]
+    table = done.out.split("the smallest change of its kind")[1].split("\n\n")[0]
     flags = [shlex.split(line)[-1] for line in table.splitlines()[3:] if "=" in line]
     assert len(flags) > 4
     for flag in flags:

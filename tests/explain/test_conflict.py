@@ -54,9 +54,9 @@ def test_two_requests_that_fit_alone_are_both_named() -> None:
 
 def test_a_fitted_request_is_named_at_its_floor() -> None:
     found = texts(**batch(200, fit="capacity", min_capacity=150))
-    assert found[0] == "request q0: 150 tokens at least"
+    assert found[0] == "request q0: at least 150 tokens"
     found = texts(**batch(30, fit="count", count=9, min_count=4))
-    assert found[0] == "request q0: 4 at least, 30 tokens each"
+    assert found[0] == "request q0: at least 4, 30 tokens each"
 
 
 POOL = {"name": "kv", "bytes": 1}

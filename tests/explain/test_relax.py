@@ -87,3 +87,22 @@ def test_floors_of_fitted_requests() -> None:
     assert relaxed("capacity:q", batches=batches)["relaxed"] == (
         "capacity:q: floor 700 lowered to 500",
     )
+
+
+@pytest.mark.parametrize(
+    ("prefill", "bounds", "expected"),
+    [
+        ({"requested": 90, "min": 60, "step": 20}, (71, 72), (52, 72)),
+        ({"requested": 90, "chunks": [60, 90]}, (20, 40), (40, 40)),
+        ({"requested": 90, "min": 60}, (20, 40), (40, 40)),
+    ],
+)
+def test_a_chunk_floor_under_a_constraint(
+    prefill: dict[str, Any], bounds: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    least, most = bounds
+    constraints = [{"terms": {"prefill": 1}, "min": least, "max": most}]
+    experts = {"slot_bytes": 1, "max_slots": 1}
+    found = relaxed("prefill", prefill=prefill, constraints=constraints, experts=experts)
+    assert found["relaxed"] == (f"prefill: floor 60 lowered to {expected[0]}",)
+    assert found["prefill"] == expected[1]

@@ -67,7 +67,7 @@ def test_a_history_that_is_given_lets_the_request_shrink_with_it() -> None:
     assert found["batches.b.requests.q.fit"] == "capacity"
     assert "batches.b.requests.q.capacity" not in found, "140 tokens of history are too many"
     texts = [r.text for r in refused(ranks=[rank(100)], **request(150, history=140)).remedies]
-    assert "request q: let it shrink, 100 tokens then fit" in texts
+    assert "request q: let it shrink: 100 tokens fit" in texts
 
 
 def test_the_largest_capacity_need_not_be_monotone() -> None:
@@ -214,7 +214,7 @@ def test_variants_are_tried_as_a_whole() -> None:
         "variant half: --set pools.kv.bytes=1 --set ranks.r0.quota=120",
     )
     reasons = {entry.change: entry.reason for entry in found.ruled_out}
-    assert reasons["variants.bad"].startswith("no legal problem: pools[0].bytes: expected")
+    assert reasons["variants.bad"].startswith("invalid: pools[0].bytes: expected")
     assert "is short by" in reasons["variants.idle"]
 
 

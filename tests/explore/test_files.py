@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,66 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(
         write_table(table, path)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_an_interrupt_leaves_valid_files(
+    suffix: str, tmp_path: Path, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"x.{suffix}"
+    write_table(table, path)
+    before = path.read_bytes()
+
+    def interrupted(_: pd.DataFrame, target: Path, **__: Any) -> None:
+        Path(target).write_text("half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pd.DataFrame, f"to_{suffix}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_table(table, path)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import pandas as pd
+from kvplan.solver.explore.files import write_table
+
+def killed(_, target, **__):
+    Path(target).write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+pd.DataFrame.to_csv = killed
+write_table(pd.DataFrame({"a": [1]}), Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asks whether a process lives")
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, table: pd.DataFrame) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("old")
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+        assert done.returncode == -signal.SIGKILL
+        left = [each.name for each in tmp_path.iterdir() if each != path]
+        assert len(left) == 1, "a killed run leaves its own part and removes those before it"
+        assert path.read_text() == "old"
+    check_target(path)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_parts_of_others_stay(tmp_path: Path, table: pd.DataFrame) -> None:
+    """Of a run that still goes on, of another machine, and of another file."""
+    path = tmp_path / "x.csv"
+    running = files._part_of(path).name.replace(str(os.getpid()), str(os.getppid()))
+    others = {running, ".00000000.00000000.999999999.part", ".hidden.part", "notes.part"}
+    for name in others:
+        (tmp_path / name).write_text("theirs")
+    write_table(table, path)
+    assert {each.name for each in tmp_path.iterdir()} == {*others, path.name}
 
 
 def test_what_is_there_is_replaced_and_keeps_its_mode(tmp_path: Path, table: pd.DataFrame) -> None:

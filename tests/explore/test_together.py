@@ -47,6 +47,24 @@ def test_random_grids_over_shipped_cases(name: str, monkeypatch: pytest.MonkeyPa
         assert_same(build_grid(problem, drawn_grid(problem, seed)), monkeypatch)
 
 
+@pytest.mark.parametrize("utilization", [None, "0.6", "0.9"])
+def test_a_headroom_from_staging_counts_as_used(
+    utilization: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = {"total": 1000, "free": 700, "prefill_headroom": "from_staging"}
+    if utilization is not None:
+        memory["utilization"] = utilization
+    staging = [{"name": "s", "per_token": 10}]
+    problem = micro(
+        ranks=[{"name": "r0", "memory": memory}, {"name": "r1", "quota": 640}],
+        prefill={"requested": 30, "min": 1, "staging": staging},
+        **one(40, fit="capacity"),
+    )
+    found, count = assert_same(build_grid(problem, {"prefill.requested": "5:40:1"}), monkeypatch)
+    assert count == 0
+    assert found["slack"]
+
+
 @pytest.mark.parametrize("start", range(0, 100, 25))
 def test_random_grids_over_random_problems(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     together_rows, states = 0, set()

@@ -49,7 +49,7 @@ def test_of_two_growing_pools_the_first_takes_the_rest_and_a_note_says_so() -> N
     answer = agreed(filled(None, 109, caches=caches))
     assert answer.blocks == {"a": 9, "b": 3}
     assert answer.notes == (
-        "fill: a takes the rest, then b what it cannot use (a fill section says otherwise)",
+        "fill: a takes what is left, then b what a cannot use (set fill to change this)",
     )
     assert agreed(filled({"pools": ["a", "b"]}, 109, caches=caches)).notes == ()
 

@@ -50,7 +50,7 @@ def test_every_term_of_the_quota_is_listed_with_its_source() -> None:
         "prefill_headroom": (40, "declared", ""),
         "nccl": (5, "declared", ""),
         "utilization share": (900 - 100 - 50 - 20 - 20 - 30 - 5, "solved", ""),
-        "physical share": (700 - 30 - 40, "solved", "this bound rules"),
+        "physical share": (700 - 30 - 40, "solved", "sets the quota"),
     }
     assert (rank.quota, rank.bound) == (630, "physical")
 
@@ -58,7 +58,7 @@ def test_every_term_of_the_quota_is_listed_with_its_source() -> None:
 def test_the_smaller_share_rules() -> None:
     rank = rank_of(**{**MEMORY, "peak_torch": 200})
     assert (rank.quota, rank.bound) == (575, "utilization")
-    assert terms_of(rank)["utilization share"] == (575, "solved", "this bound rules")
+    assert terms_of(rank)["utilization share"] == (575, "solved", "sets the quota")
     assert terms_of(rank)["physical share"] == (630, "solved", "")
 
 
@@ -96,6 +96,44 @@ def test_a_headroom_from_staging_says_so() -> None:
     )
     assert terms_of(answer.ranks[0])["prefill_headroom"] == (0, "declared", "the modelled staging")
     assert answer.ranks[0].quota == 900
+
+
+def staged(**memory: Any) -> RankPlan:
+    """A rank whose headroom is the staging of its chunk, 100 B a token of two."""
+    memory = {"total": 1000, "prefill_headroom": "from_staging", **memory}
+    staging = [{"name": "s", "per_token": 100}]
+    prefill = {"requested": 2, "chunks": [1, 2], "staging": staging}
+    pools = [{"name": "p", "bytes": 7}]
+    ranks = [{"name": "r0", "memory": memory}]
+    [rank] = agreed(micro(ranks=ranks, prefill=prefill, pools=pools, **one(168))).ranks
+    return rank
+
+
+def test_a_headroom_from_staging_is_charged_where_nothing_is_staged() -> None:
+    rank = staged(free=500)
+    line = LedgerLine(
+        consumer="prefill_headroom",
+        bytes=200,
+        source="solved",
+        phases=("load", "decode"),
+        note="the modelled staging",
+    )
+    assert line in rank.ledger
+    assert rank.phases == {"load": 200, "prefill": 494, "decode": 494}
+    assert (rank.quota, rank.used, rank.slack) == (500, 494, 6)
+
+
+def test_of_a_headroom_the_utilization_leaves_a_part() -> None:
+    """850 B of 1,000 may be used: 150 B are free anyway, 50 B more are not."""
+    rank = staged(free=1000, utilization="0.85")
+    [line] = [each for each in rank.ledger if each.consumer == "prefill_headroom" and each.phases]
+    assert (line.bytes, line.note) == (
+        50,
+        "the modelled staging beyond what the utilization leaves",
+    )
+    assert rank.phases["decode"] == rank.phases["prefill"] - 200 + 50
+    rank = staged(free=1000, utilization="0.75")
+    assert not [x for x in rank.ledger if x.consumer == "prefill_headroom" and x.phases]
 
 
 def test_a_declared_quota_is_one_line() -> None:

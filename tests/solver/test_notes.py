@@ -47,7 +47,7 @@ def test_slots_that_were_clamped_or_are_open() -> None:
         "experts: requested 12, clamped to 10: limited by rank r0 in prefill (20 B short of 12)"
     ]
     assert notes(100, experts={"slot_bytes": 10}) == [
-        "experts: no max_slots, so they take what the goals before them leave"
+        "experts: no max_slots, so they take whatever earlier goals leave"
     ]
 
 
@@ -134,6 +134,6 @@ def test_every_reduced_value_has_its_line_in_a_fixed_order() -> None:
 
 
 def test_requests_without_caches_take_nothing_and_a_note_says_so() -> None:
-    said = "caches: none is written, so no request takes a block"
+    said = "caches: none given, so requests take no blocks"
     assert notes(100, caches=[], **one(1000)) == [said]
     assert notes(100, caches=[]) == []

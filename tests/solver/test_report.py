@@ -219,13 +219,13 @@ def test_a_derived_quota_shows_its_terms_and_the_bound_that_ruled() -> None:
     readings = (
         LedgerLine(consumer="total", bytes=80 * GIB, source="measured"),
         LedgerLine(
-            consumer="utilization share", bytes=16 * GIB, source="solved", note="this bound rules"
+            consumer="utilization share", bytes=16 * GIB, source="solved", note="sets the quota"
         ),
     )
     rank = rank_plan(bound="utilization", ledger=(*readings, *rank_plan().ledger))
     rows = report(plan_of(rank)).splitlines()
     (share_row,) = [row for row in rows if row.startswith("utilization share")]
-    assert share_row.endswith("solved             this bound rules")
+    assert share_row.endswith("solved             sets the quota")
     (quota,) = [row for row in rows if row.startswith("quota ")]
     assert quota.endswith("100.0 %  utilization share")
     assert rows.index(share_row) > rows.index(next(r for r in rows if r.startswith("used in")))

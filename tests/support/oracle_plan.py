@@ -8,7 +8,7 @@ from kvplan.models import Plan, Problem
 from kvplan.models.problem import request_name
 from kvplan.solver.oracle import Best
 from kvplan.solver.oracle.linear import goals_in_order
-from kvplan.solver.oracle.memory import Residents, items, quota_of, usage
+from kvplan.solver.oracle.memory import Item, Residents, headroom_charged, items, quota_of, usage
 
 
 def plan_from(problem: Problem, found: Best) -> Plan:
@@ -86,6 +86,10 @@ def _requests(problem: Problem, found: Best) -> list[dict[str, Any]]:
 def _rank(problem: Problem, index: int, residents: Residents) -> dict[str, Any]:
     rank = problem.ranks[index]
     quota, phases = quota_of(rank), usage(problem, rank, residents)
+    charged = headroom_charged(problem, rank, residents.chunk)
+    others = tuple(phase for phase in phases if phase != "prefill")
+    phases.update({phase: phases[phase] + charged for phase in others})
+    headroom = Item("prefill_headroom", charged, others)
     used = max(phases.values())
     return {
         "name": rank.name,
@@ -96,6 +100,6 @@ def _rank(problem: Problem, index: int, residents: Residents) -> dict[str, Any]:
         "phases": phases,
         "ledger": [
             {"consumer": item.name, "bytes": item.bytes, "source": "solved", "phases": item.phases}
-            for item in items(problem, rank, residents)
+            for item in (*items(problem, rank, residents), headroom)
         ],
     }

@@ -37,13 +37,13 @@ def _floor(request: Request, prefix_tokens: int) -> str:
     of_capacity, of_count = "", ""
     if request.fit == "capacity":
         with_prefix = prefix_tokens + request.flight_tokens if prefix_tokens else 0
-        capacity, of_capacity = max(request.least_capacity, with_prefix), " at least"
+        capacity, of_capacity = max(request.least_capacity, with_prefix), "at least "
     elif request.fit == "count":
-        count, of_count = request.min_count or 1, " at least"
-    tokens = f"{capacity:_} tokens{of_capacity}" if capacity else "state only (0 tokens)"
+        count, of_count = request.min_count or 1, "at least "
+    tokens = f"{of_capacity}{capacity:_} tokens" if capacity else "state only (0 tokens)"
     if count == 1 and not of_count:
         return tokens
-    return f"{count:_} x {tokens}" if not of_count else f"{count:_}{of_count}, {tokens} each"
+    return f"{of_count}{count:_}, {tokens} each" if of_count else f"{count:_} x {tokens}"
 
 
 def _batch(problem: Problem, _: Held | None, b: int) -> tuple[str, str]:
@@ -89,26 +89,26 @@ def _staging(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
 
 def _chunk_floor(problem: Problem, _: Held | None) -> tuple[str, str]:
     assert problem.prefill is not None
-    return "prefill", f"chunk floor: {problem.prefill.candidates[0]:_} tokens a chunk at least"
+    return "prefill", f"chunk floor: at least {problem.prefill.candidates[0]:_} tokens a chunk"
 
 
 def _expert_floor(problem: Problem, _: Held | None) -> tuple[str, str]:
     experts = problem.experts
     assert experts is not None
-    return "experts.min_slots", f"expert floor: {experts.min_slots:_} {experts.unit} at least"
+    return "experts.min_slots", f"expert floor: at least {experts.min_slots:_} {experts.unit}"
 
 
 def _pool_minimum(problem: Problem, held: Held | None, index: int) -> tuple[str, str]:
     pool = problem.pools[index]
     kept = held.floors.get(pool.name, 0) if held is not None else 0
     least, why = max((pool.min_blocks, ""), (kept, ", the floor of the plan that is resized"))
-    text = f"pool {pool.name}: {least:_} usable blocks at least{why}"
+    text = f"pool {pool.name}: at least {least:_} usable blocks{why}"
     return f"{pool_path(problem, index)}.min_blocks", text
 
 
 def _pool_limit(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
     pool = problem.pools[index]
-    text = f"pool {pool.name}: {pool.max_blocks:_} usable blocks at most"
+    text = f"pool {pool.name}: at most {pool.max_blocks:_} usable blocks"
     return f"{pool_path(problem, index)}.max_blocks", text
 
 

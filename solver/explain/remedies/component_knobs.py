@@ -49,7 +49,7 @@ def _chunk(problem: Problem) -> Iterator[Knob]:
         now,
         least,
         frozenset({Item("chunk floor")}),
-        lambda to: f"prefill: a chunk of {to:_} tokens at least instead of {now:_}",
+        lambda to: f"prefill: a chunk of at least {to:_} tokens instead of {now:_}",
         find=_nearest_floor if is_constrained(problem) else None,
     )
 
@@ -86,7 +86,7 @@ def _experts(problem: Problem) -> Iterator[Knob]:
         now,
         0,
         frozenset({Item("expert floor")}),
-        lambda to: f"experts: {to:_} {experts.unit} at least instead of {now:_}",
+        lambda to: f"experts: at least {to:_} {experts.unit} instead of {now:_}",
     )
 
 
@@ -126,7 +126,7 @@ def _pool(what_if: WhatIf, index: int) -> Iterator[Knob]:
             least,
             0,
             frozenset({Item("pool minimum", (index,))}),
-            lambda to: f"pool {pool.name}: {to:_} blocks at least instead of {least:_}",
+            lambda to: f"pool {pool.name}: at least {to:_} blocks instead of {least:_}",
         )
     if most is not None:
         yield Knob(
@@ -134,7 +134,7 @@ def _pool(what_if: WhatIf, index: int) -> Iterator[Knob]:
             most,
             _MOST,
             frozenset({Item("pool limit", (index,))}),
-            lambda to: f"pool {pool.name}: {to:_} blocks at most instead of {most:_}",
+            lambda to: f"pool {pool.name}: at most {to:_} blocks instead of {most:_}",
             hint=what_if.shortage.corner.usable[index],
         )
 

@@ -50,7 +50,7 @@ def _variants(what_if: WhatIf) -> Iterator[Remedy | RuledOut]:
         try:
             what_if.changed(*variant.set)
         except InvalidProblem as error:
-            yield RuledOut(change, f"no legal problem: {error.faults[0]}")
+            yield RuledOut(change, f"invalid: {error.faults[0]}")
             continue
         if not what_if.fits_with(*variant.set):
             yield RuledOut(change, f"does not help: {what_if.why_not(*variant.set)}")

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models import Plan, Problem
+from kvplan.models.elastic import Prefill
 from kvplan.models.plan import Solver
 from kvplan.models.reading.variables import relaxable
-from kvplan.solver.explain.chunk_floor import chunk_floor
+from kvplan.solver.explain.chunk_floor import (
+    chunk_floor,
+    is_constrained,
+    lowest_listed,
+    with_floors_from,
+)
 from kvplan.solver.explain.nearest import nearest
 from kvplan.solver.explain.paths import pool_path, request_path
 from kvplan.solver.explain.remedies.what_if import WhatIf
@@ -97,6 +103,8 @@ def _floor(problem: Problem, variable: str) -> Floor:
     if kind == "prefill":
         assert problem.prefill is not None
         change, now, last = chunk_floor(problem.prefill)
+        if is_constrained(problem):
+            return _listed_chunks(variable, now, problem.prefill)
         return Floor(variable, now, last, lambda v: (f"{change}={v}",))
     if kind == "blocks":
         pool, path = problem.pools[at[0]], pool_path(problem, at[0])
@@ -110,3 +118,16 @@ def _floor(problem: Problem, variable: str) -> Floor:
         now = 1 if request.count is None else request.count
     changes = (f"{path}.fit={kind}",) if request.fit == "none" else ()
     return Floor(variable, now, min(now, 1), lambda v: (*changes, f"{path}.min_{kind}={v}"))
+
+
+def _listed_chunks(variable: str, now: int, prefill: Prefill) -> Floor:
+    """The floor of the chunk under a constraint on it: all floors down to one, taken together.
+
+    A single lower floor moves the grid of `step`, and may miss the chunk that is allowed.
+    """
+
+    def overrides(floor: int) -> tuple[str, ...]:
+        chunks = ", ".join(map(str, with_floors_from(prefill, floor).candidates))
+        return ("prefill.min=null", "prefill.step=null", f"prefill.chunks=[{chunks}]")
+
+    return Floor(variable, now, lowest_listed(prefill), overrides)

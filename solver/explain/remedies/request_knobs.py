@@ -114,7 +114,7 @@ def _named_variables(problem: Problem) -> set[str]:
 def _counted(title: str, to: int, now: int, *, floored: bool) -> str:
     if to == 0:
         return f"{title}: left out"
-    return f"{title}: a count of {to:_}{' at least' if floored else ''} instead of {now:_}"
+    return f"{title}: a count of {'at least ' if floored else ''}{to:_} instead of {now:_}"
 
 
 def _capacity(what_if: WhatIf, b: int, r: int, eases: frozenset[Item]) -> Iterator[Knob]:
@@ -133,7 +133,7 @@ def _capacity(what_if: WhatIf, b: int, r: int, eases: frozenset[Item]) -> Iterat
                 now,
                 1,
                 eases,
-                lambda to: f"{title}: {to:_} tokens at least instead of {now:_}",
+                lambda to: f"{title}: at least {to:_} tokens instead of {now:_}",
             )
         return
     if not request.capacity or request.count == 0:
@@ -218,7 +218,7 @@ def _shrinking(what_if: WhatIf, b: int, r: int, eases: frozenset[Item]) -> Knob:
         request.capacity,
         0,
         eases,
-        lambda to: f"{request_title(what_if.problem, b, r)}: let it shrink, {to:_} tokens then fit",
+        lambda to: f"{request_title(what_if.problem, b, r)}: let it shrink: {to:_} tokens fit",
         write=lambda _: "capacity",
         was="none",
         find=find,

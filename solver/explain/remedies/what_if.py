@@ -15,7 +15,7 @@ from kvplan.solver.explain.conflict.demands import Item, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
 
-OUTSIDE = "no part of the conflict"
+OUTSIDE = "not involved in the conflict"
 
 
 class WhatIf:
@@ -51,7 +51,7 @@ class WhatIf:
         if eases not in self._hopeless:
             problem, held = without(self.problem, self.held, eases)
             why = "" if fits(problem, held) else self._still(*shortage_of(problem, held))
-            self._hopeless[eases] = why and f"even without it nothing fits: {why}"
+            self._hopeless[eases] = why and f"does not fit without it either: {why}"
         return self._hopeless[eases]
 
     def short_bytes(self, rank: int | None = None) -> int:
@@ -64,7 +64,7 @@ class WhatIf:
 
         Raises
         ------
-        InvalidProblem : the change makes it malformed.
+        InvalidProblem : the change makes it invalid.
         """
         return Problem.model_validate(apply_overrides(self.data, overrides))
 
@@ -85,12 +85,12 @@ class WhatIf:
             return False
 
     def why_not(self, *overrides: str) -> str:
-        """What is still short, or malformed, after a change that does not help."""
+        """What still falls short, or is invalid, after a change that does not help."""
         try:
             problem = self.changed(*overrides)
             formulation, shortage = shortage_of(problem, self.held)
         except InvalidProblem as error:
-            return f"no legal problem: {error.faults[0]}"
+            return f"invalid: {error.faults[0]}"
         return self._still(formulation, shortage)
 
     @staticmethod

@@ -52,12 +52,12 @@ def _changes(changes: tuple[Change, ...]) -> list[dict[str, str]]:
 
 
 def explain(problem: Problem) -> Explained:
-    """Say what a plan hangs on.
+    """Explain what limits a plan.
 
     Raises
     ------
     Infeasible : there is no plan; its conflict and remedies say why.
-    InvalidProblem : the problem makes no sense.
+    InvalidProblem : the problem is invalid.
     SolverError : an answer at another quota could not be proven.
     """
     answer = plan(problem)
