@@ -10,6 +10,8 @@ from kvplan.models.demands import Batch
 from kvplan.models.elastic import Experts, Prefill
 from kvplan.models.problem import Problem, request_name
 
+Variable = tuple[str, int, int]
+
 
 class Fitted(NamedTuple):
     name: str
@@ -62,10 +64,8 @@ def pools_of(problem: Problem, structural: Sequence[int], held: Mapping[str, int
     return found
 
 
-def rows_of(problem: Problem, fitted: Sequence[Fitted]) -> list[Row]:
-    """Linear constraints, multiplied until their coefficients are whole."""
-    if not problem.constraints:
-        return []
+def variables_of(problem: Problem, fitted: Sequence[Fitted]) -> dict[str, Variable]:
+    """Kind, position and option of the variables of constraints, by name."""
     known = {"prefill": ("prefill", 0, 0), "experts": ("experts", 0, 0)}
     known |= {f"blocks:{pool.name}": ("blocks", i, 0) for i, pool in enumerate(problem.pools)}
     known |= {f"copies:{batch.name}": ("copies", i, 0) for i, batch in enumerate(problem.batches)}
@@ -75,6 +75,11 @@ def rows_of(problem: Problem, fitted: Sequence[Fitted]) -> list[Row]:
     for i, choice in enumerate(problem.choices):
         for o, option in enumerate(choice.options):
             known[f"choice:{choice.name}={option.name}"] = ("choice", i, o)
+    return known
+
+
+def rows_of(problem: Problem, known: Mapping[str, Variable]) -> list[Row]:
+    """Linear constraints, multiplied until their coefficients are whole."""
     rows = []
     for each in problem.constraints:
         bounds = [bound for bound in (each.min, each.max) if bound is not None]

@@ -23,6 +23,7 @@ from kvplan.solver.check.limits import (
     least_kept,
     pools_of,
     rows_of,
+    variables_of,
 )
 from kvplan.solver.check.needs import BatchNeed, rules_of, structural_floors
 
@@ -79,16 +80,14 @@ class Check:
         self._has_auto = problem.has_auto_granules
         self._layouts: dict[tuple[int, int], list[list[tuple[int, int]]]] = {}
         self._staging: dict[tuple[int, int | None], int] = {}
-        self._rows = rows_of(problem, self._fitted)
+        known = variables_of(problem, self._fitted) if problem.constraints or problem.fill else {}
+        self._rows, self._known = rows_of(problem, known), known
         fill = problem.fill
         names = [batch.name for batch in problem.batches]
         self._copied = None if fill is None or fill.batch is None else names.index(fill.batch)
         pools = {pool.name: index for index, pool in enumerate(problem.pools)}
         shares = (fill.shares or {}) if fill is not None else {}
         self._shares = {pools[name]: share for name, share in shares.items()}
-        wished = [name.partition(":") for goal in problem.goals for name in goal.maximize]
-        self._wished = {pools[name] for kind, _, name in wished if kind == "blocks"}
-        self._wished_copies = {names.index(name) for kind, _, name in wished if kind == "copies"}
 
     def broken(self, decisions: Decisions, quotas: Sequence[int] | None = None) -> list[str]:
         """Every rule that decisions break, one line each.
@@ -187,7 +186,7 @@ class Check:
         if kind == "copies":
             return self._copies(place, decisions, raws)
         if kind == "choice":
-            return int(decisions.options[place] == option)
+            return int(option >= 0 and decisions.options[place] == option)
         if kind in ("capacity", "count"):
             return decisions.fitted[place][kind == "count"]
         return (decisions.chunk if kind == "prefill" else decisions.slots) or 0
@@ -241,9 +240,11 @@ class Check:
         """A pool takes no more than its share of the rest, unless it needs more or a goal asks.
 
         The rest is what all but the pools with shares leave, with as few slots kept as may be.
-        Where linear constraints count blocks, other pools are taken at their need alone.
+        Where constraints or goals count blocks, other pools are taken at their need alone.
         """
-        coupled = any(term[1] in ("blocks", "copies") for row in self._rows for term in row.terms)
+        names = [name for each in self.problem.constraints for name in each.terms]
+        names += [name for goal in self.problem.goals for name in goal.maximize]
+        coupled = any(name.startswith(("blocks:", "copies:")) for name in names)
         others = [
             0
             if index in self._shares
@@ -268,10 +269,21 @@ class Check:
     def _may_be_less(
         self, index: int, decisions: Decisions, raws: list[Blocks], needs: Blocks
     ) -> bool:
-        """Whether nothing but its share says how many blocks a pool has."""
-        if index in self._wished or any(raws[batch][index] for batch in self._wished_copies):
-            return False
+        """Whether a step of blocks less keeps every rule and every goal."""
         pool, blocks = self._pools[index], [*decisions.blocks]
         blocks[index] -= pool.multiple
         less = decisions._replace(blocks=tuple(blocks))
-        return blocks[index] - pool.reserved >= needs[index] and not any(self._linear(less, raws))
+        if blocks[index] - pool.reserved < needs[index] or any(self._linear(less, raws)):
+            return False
+        return all(
+            goal.value(self._values(less, raws)) >= goal.value(self._values(decisions, raws))
+            for goal in self.problem.goals
+        )
+
+    def _values(self, decisions: Decisions, raws: list[Blocks]) -> dict[str, int]:
+        """Every variable of a goal; an option, which blocks do not change, counts 0."""
+        names = {name for goal in self.problem.goals for name in goal.maximize}
+        return {
+            name: self._value(decisions, raws, *self._known.get(name, ("choice", 0, -1)))
+            for name in names
+        }

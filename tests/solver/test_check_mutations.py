@@ -285,9 +285,7 @@ IN_NEED: dict[str, dict[str, Callable[..., Any]]] = {
     "stale a block early": {
         "stale_end": lambda h, rule: (h + 1 - rule.reach) // rule.block_tokens + 1
     },
-    "peak without its flight": {
-        "peak_blocks": lambda c, flight, rule: min(-(-c // rule.block_tokens), 1)
-    },
+    "peak without its flight": {"peak_blocks": lambda c, flight, rule: c * 0 + 1},
     "in flight to its reach": {"reach_blocks": lambda c, flight, rule: c * 0 + 1},
     "placeholders for nothing": {"placeholder_blocks": lambda rule: 0},
     "a batch's flight for nothing": {"batch_flight_blocks": lambda rule, flight: 0},
