@@ -247,3 +247,28 @@ def test_few_capacities_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = micro(400_000, caches=caches, **one(2**20, fit="capacity"))
     assert largest(problem, "capacity") == 639_920
     assert len(asked) < 20
+
+
+@pytest.mark.parametrize("prefix", [0, 24])
+def test_one_search_asked_within_other_bounds(prefix: int) -> None:
+    """What is kept of a capacity's needs depends on copies and chunk."""
+    flight = {"name": "f", "kind": "window", "window": 9, "keep": "in_flight"}
+    flight = {"name": "f", "kind": "full"} if prefix else {**flight, "in_flight": "prefill"}
+    request = {"name": "q", "capacity": 90, "history": 86, "fit": "capacity", "min_capacity": 30}
+    problem = micro(
+        900 if prefix else 270,
+        caches=[*windows(4, 30), flight],
+        batches=[{"name": "b", "shared_prefix": prefix, "requests": [request]}],
+        prefill={"requested": 24, "min": 8, "step": 8},
+    )
+    search = search_of(problem)
+    points, [start] = Points(search.instance), search.starts()
+    found = []
+    for copies in (1, 2, 3, 4, 1, 3):
+        for chunk in (8, 24, 8):
+            bounds = search.at_least(start, Variable("copies", 0), copies)
+            bounds = search.at_least(bounds, Variable("prefill"), chunk)
+            capacity = search.largest(bounds, Variable("capacity", 0))
+            assert capacity == points.largest(bounds, Variable("capacity", 0)), (copies, chunk)
+            found.append(capacity)
+    assert len({*found}) > 1, found
