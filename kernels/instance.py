@@ -114,7 +114,7 @@ Buffers = tuple[tuple[int, int], ...]
 
 
 class Budget(NamedTuple):
-    """One budget: the bytes of a rank in a phase must not exceed the room."""
+    """One budget: the bytes of a rank in a phase must not exceed the limit."""
 
     rank: int
     phase: str
@@ -124,7 +124,7 @@ class Budget(NamedTuple):
     lent: bool  # experts count with the slots that stay during prefill
     staging: tuple[int, ...]  # bytes by chunk index; empty without staging
     options: tuple[tuple[int, ...], ...]  # bytes by choice and option
-    quota: int = 0  # for reports: room + fixed consumers
+    quota: int = 0  # for reports: limit + fixed consumers
 
 
 class ExpertRule(NamedTuple):
@@ -158,7 +158,7 @@ class ObjectiveTerm(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """A goal: the sum of its instance is maximised."""
+    """A goal: the sum of its members is maximised."""
 
     label: str
     members: tuple[ObjectiveTerm, ...]
@@ -192,7 +192,7 @@ class Instance(NamedTuple):
     batches_in_flight: int
     experts: ExpertRule | None
     choices: tuple[int, ...]  # number of options of each
-    budgets: tuple[Budget, ...]  # merged: equal left sides keep the smallest room
+    budgets: tuple[Budget, ...]  # merged: equal left sides keep the smallest limit
     goals: tuple[Objective, ...]  # the user's, the default ones, then fill
     fill_from: int  # first goal of fill
     constraints: tuple[LinearRow, ...]

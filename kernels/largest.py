@@ -38,22 +38,12 @@ def largest(probe: Probe, low: Sample, high: Sample, guess: Guess) -> Sample:
         wanted = guess(low if last is top else last, top)
         if wanted is None:
             break
-        is_rough = last is top
+        # A guess that repeats the last probe becomes its neighbour, which ends the search.
         last = probe(min(max(wanted, low.at + 1), high.at - 1))
         if last.fits:
             low = last
-            if not is_rough and low.at + 1 < high.at:
-                beside = probe(low.at + 1)
-                if not beside.fits:
-                    return low
-                low = beside
         else:
             high = last
-            if not is_rough and high.at - 1 > low.at:
-                beside = probe(high.at - 1)
-                if beside.fits:
-                    return beside
-                high = beside
     return _bisected(probe, *_galloped(probe, low, high, last))
 
 

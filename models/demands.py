@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from kvplan.models.base import Frozen, Name
+from kvplan.models.inputs import Written
 from kvplan.models.messages import Misfit
 from kvplan.models.schema import given, given_as, when
 from kvplan.models.units import Positive, Whole
@@ -106,17 +108,23 @@ class Batch(Frozen):
 
     __slots__ = ("_given",)  # no field: a copy with changes must not take it along
     if TYPE_CHECKING:
-        _given: GivenColumns
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            shared_prefix: int = 0,
+            requests: Sequence[Request | Written],
+        ) -> None: ...
 
     @property
     def given(self) -> GivenColumns:
         """The given requests as columns; read once, and kept. Not to be changed."""
-        try:
-            return self._given
-        except AttributeError:
+        columns: GivenColumns | None = getattr(self, "_given", None)
+        if columns is None:
             columns = given_columns(self.requests)
             object.__setattr__(self, "_given", columns)
-            return columns
+        return columns
 
 
 def given_columns(requests: tuple[Request, ...]) -> GivenColumns:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from operator import itemgetter
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
 from kvplan.models.base import ByStage, Frozen, Granule, Name, by_key
-from kvplan.models.frozen_dict import FrozenMapping
+from kvplan.models.immutable.frozen_dict import FrozenMapping
+from kvplan.models.inputs import ByStageLike, BytesLike, NumberLike, PairsLike, Written
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.schema import (
     BY_STAGE,
@@ -83,6 +85,20 @@ class Staging(Frozen):
     stage: Whole | None = Field(default=None, description="the one stage that has it; default all")
     group: Name | None = Field(default=None, description="of a group only the largest entry counts")
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            base: BytesLike | None = None,
+            per_token: NumberLike | None = None,
+            table: PairsLike | None = None,
+            granule: BytesLike = 1,
+            stage: int | None = None,
+            group: str | None = None,
+        ) -> None: ...
+
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         linear = self.base is not None or self.per_token is not None
@@ -123,6 +139,19 @@ class Prefill(Frozen):
     )
     batches_in_flight: Positive = Field(default=1, description="chunks in flight at once")
     staging: tuple[Staging, ...] = Field(default=(), description="what a chunk costs in prefill")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            requested: int,
+            min: int | None = None,
+            step: int | None = None,
+            chunks: Sequence[int] | None = None,
+            batches_in_flight: int = 1,
+            staging: Sequence[Staging | Written] = (),
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _grid(self) -> Self:
@@ -172,6 +201,15 @@ class Lend(Frozen):
     keep: Whole = Field(default=0, description="slots that stay at least")
     fraction: Portion = Field(default=Fraction(1), description="share lent at most")
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            keep: int = 0,
+            fraction: NumberLike = 1,
+        ) -> None: ...
+
 
 def _slot_bytes(value: Any) -> int | tuple[tuple[int, int], ...]:
     return _pairs(value) if isinstance(value, list | tuple) else _demand(value)
@@ -198,6 +236,19 @@ class Experts(Frozen):
         default=1, description="all slots of a rank are one allocation, rounded up"
     )
     lend: Lend | None = Field(default=None, description="what prefill may borrow")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            slot_bytes: BytesLike | PairsLike,
+            layers: ByStageLike = 1,
+            min_slots: int = 0,
+            max_slots: int | None = None,
+            granule: BytesLike = 1,
+            lend: Lend | Written | None = None,
+        ) -> None: ...
 
     @property
     def unit(self) -> str:
@@ -234,6 +285,16 @@ class Consumer(Frozen):
         default=None, description="where it lives; default all", json_schema_extra=_SOME
     )
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            bytes: ByStageLike,
+            phases: Sequence[str] | None = None,
+        ) -> None: ...
+
 
 class Option(Frozen):
     """One way to make a choice."""
@@ -246,6 +307,16 @@ class Option(Frozen):
         default=None, description="where it lives; default all", json_schema_extra=_SOME
     )
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            bytes: ByStageLike = 0,
+            phases: Sequence[str] | None = None,
+        ) -> None: ...
+
 
 class Choice(Frozen):
     """Exactly one of several options, the best first."""
@@ -254,3 +325,12 @@ class Choice(Frozen):
         description="unique among the choices", json_schema_extra={"not": {"pattern": "="}}
     )
     options: tuple[Option, ...] = Field(description="best first", json_schema_extra={"minItems": 1})
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            options: Sequence[Option | Written],
+        ) -> None: ...

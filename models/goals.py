@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
     BeforeValidator,
@@ -19,7 +19,8 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from kvplan.models.base import Frozen, Name, TextKeys
-from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.inputs import NumberLike
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.schema import CURVE, GOAL_VARIABLE, TERM_VARIABLE, any_of, given, given_as
 from kvplan.models.units import Exact, Portion, parse_fraction
@@ -77,6 +78,15 @@ class Goal(Frozen):
         description="worth by variable",
         json_schema_extra=_keys(GOAL_VARIABLE),
     )
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            maximize: Mapping[str, NumberLike],
+            curves: Mapping[str, Sequence[Sequence[NumberLike]]] = ...,
+        ) -> None: ...
 
     @model_validator(mode="wrap")
     @classmethod
@@ -145,6 +155,16 @@ class Constraint(Frozen):
     min: Exact | None = Field(default=None, description="lower bound")
     max: Exact | None = Field(default=None, description="upper bound")
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            terms: Mapping[str, NumberLike],
+            min: NumberLike | None = None,
+            max: NumberLike | None = None,
+        ) -> None: ...
+
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if not self.terms:
@@ -180,6 +200,17 @@ class Fill(Frozen):
         json_schema_extra={"minProperties": 1},
     )
     none: StrictBool = Field(default=False, description="written fill: none; the rest stays free")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            batch: str | None = None,
+            pools: Sequence[str] | None = None,
+            shares: Mapping[str, NumberLike] | None = None,
+            none: bool = False,
+        ) -> None: ...
 
     @model_validator(mode="wrap")
     @classmethod

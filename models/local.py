@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from kvplan.models.base import Frozen
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.faults import faults_of
 from kvplan.models.messages import cut, one_line
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank
+from kvplan.models.reading.faults import faults_of
 
 LONGEST_ERROR = 2000
 """Characters of an error that is told to the other ranks; a longer one is cut where it arises."""

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from kvplan.models.base import Frozen
-from kvplan.models.deferred import Deferred
 from kvplan.models.errors import KvplanError
-from kvplan.models.frozen_dict import FrozenMapping
+from kvplan.models.immutable.deferred import Deferred
+from kvplan.models.immutable.frozen_dict import FrozenMapping
 from kvplan.models.units import Computed
 
 Solver = Literal["auto", "cp-sat", "bisect"]

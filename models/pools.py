@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from kvplan.models.base import ByStage, Frozen, Name
+from kvplan.models.inputs import ByStageLike, BytesLike, NumberLike, Written
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.schema import (
     BY_STAGE,
@@ -51,6 +53,16 @@ class Buffer(Frozen):
         default=1, description="the allocation is rounded up to a multiple"
     )
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str | None = None,
+            bytes: ByStageLike,
+            granule: BytesLike = 1,
+        ) -> None: ...
+
 
 class Pool(Frozen):
     """A space of block ids; every rank allocates the same count."""
@@ -77,6 +89,22 @@ class Pool(Frozen):
     resume_headroom: StrictBool = Field(
         default=True, description="false: resume_utilization does not apply"
     )
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            bytes: ByStageLike | None = None,
+            granule: BytesLike | None = None,
+            buffers: Sequence[Buffer | Written] | None = None,
+            reserved_blocks: int = 0,
+            min_blocks: int = 0,
+            max_blocks: int | None = None,
+            multiple_of: int = 1,
+            resume_headroom: bool = True,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _one_layout(self) -> Self:
@@ -109,6 +137,15 @@ class Scratch(Frozen):
     max_rewind: Whole = Field(
         default=0, description="tokens that speculative decoding may take back"
     )
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            fraction: NumberLike,
+            max_rewind: int = 0,
+        ) -> None: ...
 
 
 _ALLOWED = {

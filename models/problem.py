@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
@@ -12,13 +13,14 @@ from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, Title, Version
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.faults import faults_of
 from kvplan.models.goals import Constraint, Fill, Goal
-from kvplan.models.loader import load_data, parse_text
-from kvplan.models.overrides import apply_overrides
+from kvplan.models.inputs import NumberLike, Written
 from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
-from kvplan.models.references import find_faults
+from kvplan.models.reading.faults import faults_of
+from kvplan.models.reading.loader import load_data, parse_text
+from kvplan.models.reading.overrides import apply_overrides
+from kvplan.models.reading.references import find_faults
 from kvplan.models.schema import RELAXED_VARIABLE
 from kvplan.models.units import Positive, Ratio
 from kvplan.models.variants import Variant
@@ -84,6 +86,30 @@ class Problem(Frozen):
     variants: tuple[Variant, ...] = Field(
         default=(), description="whole alternatives that an explanation tries"
     )
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            version: Literal[1] = 1,
+            name: str = "",
+            ranks: Sequence[Rank | Written],
+            tokens_per_block: int = 16,
+            resume_utilization: NumberLike = 1,
+            pools: Sequence[Pool | Written] = (),
+            caches: Sequence[Cache | Written] = (),
+            batches: Sequence[Batch | Written] = (),
+            prefill: Prefill | Written | None = None,
+            experts: Experts | Written | None = None,
+            consumers: Sequence[Consumer | Written] = (),
+            choices: Sequence[Choice | Written] = (),
+            constraints: Sequence[Constraint | Written] = (),
+            goals: Sequence[Goal | str | Written] = (),
+            fill: Fill | Literal["none"] | Written | None = None,
+            relax: Sequence[str] = (),
+            variants: Sequence[Variant | Written] = (),
+        ) -> None: ...
 
     @model_validator(mode="wrap")
     @classmethod

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kvplan.models.base import Frozen, Name, TextKeys
-from kvplan.models.device import read_device
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.faults import faults_of
-from kvplan.models.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.inputs import BytesLike, NumberLike, Written
+from kvplan.models.measured.device import read_device
 from kvplan.models.messages import Misfit, shown
+from kvplan.models.reading.faults import faults_of
 from kvplan.models.schema import any_of, bytes_input, given, given_as, one_of, when
 from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 
@@ -22,6 +23,14 @@ class Share(Frozen):
     """A term written as a share of the rank's total memory."""
 
     fraction: Portion = Field(description="share of total, from 0 to 1")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            fraction: NumberLike,
+        ) -> None: ...
 
     def of(self, total_bytes: int) -> int:
         """Bytes of this share of the total; what is left of a byte counts as taken."""
@@ -108,6 +117,23 @@ class RankMemory(Frozen):
         default_factory=FrozenDict, description="further terms by name; off the utilization share"
     )
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            total: BytesLike | None = None,
+            free: BytesLike | None = None,
+            utilization: NumberLike | None = None,
+            peak_torch: BytesLike = 0,
+            non_torch: BytesLike = 0,
+            graphs: BytesLike = 0,
+            safety: BytesLike | Share | Written = 0,
+            connector: BytesLike = 0,
+            prefill_headroom: BytesLike | Share | Written = 0,
+            other: Mapping[str, BytesLike] = ...,
+        ) -> None: ...
+
     @model_validator(mode="after")
     def _needs_a_share(self) -> Self:
         if self.utilization is None and self.free is None:
@@ -193,6 +219,17 @@ class Rank(Frozen):
     memory: RankMemory | None = Field(
         default=None, description="the readings to derive the quota from"
     )
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            stage: int = 0,
+            quota: BytesLike | None = None,
+            memory: RankMemory | Written | None = None,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -31,3 +32,12 @@ class Variant(Frozen):
 
     name: Name = Field(description="unique among the variants")
     set: Overrides = Field(description='changes, "path=value" each, applied together')
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            set: Sequence[str],
+        ) -> None: ...

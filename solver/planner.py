@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Plan, Problem
-from kvplan.models.faults import faults_of
 from kvplan.models.goals import Fill
 from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
 from kvplan.models.ranks import Rank
-from kvplan.models.variables import fill_faults
+from kvplan.models.reading.faults import faults_of
+from kvplan.models.reading.variables import fill_faults
 from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.formulate.compiled import Compiled
 from kvplan.solver.formulate.formulation import Formulation

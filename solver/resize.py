@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.demands import Batch
-from kvplan.models.frozen_dict import FrozenDict
 from kvplan.models.goals import Constraint, Goal
+from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import RequestPlan
 from kvplan.models.ranks import Rank
 from kvplan.models.units import LIMIT, parse_bytes

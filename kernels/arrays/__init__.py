@@ -1,7 +1,7 @@
 """The nested search for many scenarios at once, over the arrays of any library and device.
 
 `fit` answers; `scenarios` says what may vary, `results` what comes back. One source runs on NumPy
-and on torch tensors; `triton_kernel` fuses the same search into one launch.
+and on torch tensors; `kernels.triton` fuses the same search into one launch.
 """
 
 from kvplan.kernels.arrays.compiled import fit

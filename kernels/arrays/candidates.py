@@ -56,17 +56,13 @@ class Candidates:
         return self.arrays.xp.concat(self._together(low, points), axis=self.axis)
 
     def classes(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """(first capacity, rungs above it) of every residue class, `high` apart.
+        """(first capacity, steps above it) of every residue class, `high` apart.
 
-        A class without a capacity in [low, high) has -1 rungs and begins at `low`.
+        A class without a capacity in [low, high) has -1 steps and begins at `low`.
         """
         first = low + (self._along(self.residues) - low) % self.period
-        rungs = (high - 1 - first) // self.period
-        return self.arrays.pick(first < high, first, low), rungs
-
-    def most_rungs(self, low: int, high: int) -> int:
-        """An upper bound of the rungs of a class."""
-        return max(0, high - 1 - low) // self.period
+        steps = (high - 1 - first) // self.period
+        return self.arrays.pick(first < high, first, low), steps
 
     def _together(self, low: Integers, points: Array) -> list[Array]:
         """Both with equal lengths on all other axes."""

@@ -24,7 +24,7 @@ def checked(batch: Batch, scenarios: Scenarios) -> Scenarios:
     RefusedError : what the search cannot vary.
     """
     instance, number = batch.instance, scenarios.number
-    ranks = 1 + max(row.rank for row in instance.every_budget)
+    ranks = 1 + max(budget.rank for budget in instance.every_budget)
     quotas = None
     if scenarios.quotas is not None:
         batch.layout.refuse_quotas()

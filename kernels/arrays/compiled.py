@@ -70,7 +70,7 @@ class Batch:
 
     @property
     def needs(self) -> Needs:
-        """The instance' own needs, without scenarios."""
+        """The instance's own needs, without scenarios."""
         return Needs(Arrays(), self.demand, ())
 
     def _points(self) -> int:
@@ -79,7 +79,7 @@ class Batch:
             max(candidates.points, len(candidates.residues))
             for candidates in self.candidates.values()
         ]
-        points = len(self.layout.worlds) * prod(each)
+        points = len(self.layout.starts) * prod(each)
         if points > (MOST_HOST_POINTS if self.arrays.on_host else MOST_POINTS):
             raise RefusedError(f"the batched search does not take {points} candidate points")
         return points
@@ -152,7 +152,7 @@ class Batch:
         tile = self.host_tile(1)
         tile.rooms = [tile.lift([int(self.arrays.xp.max(room))]) for room in rooms]
         search = Search(tile, {})
-        return int(self.arrays.host(search.most_requests(tile.start, 0)).max())
+        return int(self.arrays.host(search.most_requests(tile.undecided, 0)).max())
 
     def joined(self, parts: list[Fits]) -> Fits:
         """Tiles one after the other."""

@@ -18,12 +18,12 @@ class Goals:
         self.first = first
         self.search, self.tile, self.arrays = search, search.tile, search.arrays
         self.instance = search.instance
-        self.world: Integers = 0
-        self.open_worlds = len(self.tile.layout.worlds) > 1
+        self.chosen: Integers = 0
+        self.open_starts = len(self.tile.layout.starts) > 1
 
     def solve(self) -> Fits:
         """Decide everything."""
-        state = self.tile.start
+        state = self.tile.undecided
         alive = self.search.possible(state)
         feasible = self.arrays.xp.any(alive, axis=0, keepdims=True)
         goals = self.instance.goals
@@ -31,7 +31,7 @@ class Goals:
             variable = goal.single
             assert variable is not None
             if number >= self.instance.fill_from:
-                alive = self._settle_worlds(alive)
+                alive = self._settle_options(alive)
                 tail = [each.single for each in goals[number:]]
                 if all(each is not None and each.kind == "blocks" for each in tail):
                     pools = [each.position for each in tail if each is not None]
@@ -40,20 +40,20 @@ class Goals:
             reached = self._reached(state, variable, number)
             best = self._best(alive, reached)
             state, alive = self._settled(state, variable, best), alive & (reached == best)
-        self._settle_worlds(alive)
+        self._settle_options(alive)
         return self._finish(state, feasible)
 
     def _reached(self, state: State, variable: Variable, number: int) -> Integers:
-        """The largest value of one variable in every world."""
+        """The largest value of one variable for every combination of options."""
         if variable.kind == "choice":
-            values = [-world[variable.position] for world in self.tile.layout.worlds]
-            return self.tile.by_world(values) if self.open_worlds else values[0]
+            values = [-start[variable.position] for start in self.tile.layout.starts]
+            return self.tile.by_start(values) if self.open_starts else values[0]
         if number == 0 and self.first is not None:
             return self.first.largest(self.search)
         return self.search.largest(state, variable)
 
     def _best(self, alive: Array, reached: Integers) -> Array:
-        """The largest value over the worlds that are left: [1, ..., scenario]."""
+        """The largest value over the combinations that are left: [1, ..., scenario]."""
         lowest = -(1 << 60)
         values = self.arrays.pick(alive, reached, lowest)
         return self.arrays.xp.max(values, axis=0, keepdims=True)
@@ -76,14 +76,14 @@ class Goals:
         copies = self.arrays.greatest(best, state.copies[index])
         return state._replace(copies=put(state.copies, index, copies))
 
-    def _settle_worlds(self, alive: Array) -> Array:
-        """Keep the first world that is left of every scenario."""
-        if not self.open_worlds:
+    def _settle_options(self, alive: Array) -> Array:
+        """Keep the first combination that is left of every scenario."""
+        if not self.open_starts:
             return alive
-        self.open_worlds = False
+        self.open_starts = False
         xp = self.arrays.xp
-        self.world = xp.argmax(self.arrays.pick(alive, 1, 0), axis=0, keepdims=True)
-        self.tile.settle_worlds(self.world)
+        self.chosen = xp.argmax(self.arrays.pick(alive, 1, 0), axis=0, keepdims=True)
+        self.tile.settle_options(self.chosen)
         return xp.any(alive, axis=0, keepdims=True)
 
     def _fill_in_order(self, state: State, pools: list[int]) -> State:
@@ -100,12 +100,12 @@ class Goals:
     def _taken(
         self, pool: int, rests: list[Array], before: Integers, after: Integers
     ) -> list[Array]:
-        """What the rows have left when a pool goes from one count to another."""
+        """What the budgets have left when a pool goes from one count to another."""
         reserved = self.instance.pools[pool].reserved
         found = []
-        for row, rest in zip(self.tile.layout.rows, rests, strict=True):
-            if row.pools and row.pools[pool]:
-                buffers = row.pools[pool]
+        for budget, rest in zip(self.tile.layout.budgets, rests, strict=True):
+            if budget.pools and budget.pools[pool]:
+                buffers = budget.pools[pool]
                 rest = rest + pool_bytes(before + reserved, buffers)
                 rest = rest - pool_bytes(after + reserved, buffers)
             found.append(rest)
@@ -119,10 +119,10 @@ class Goals:
         if self.instance.fill_shares:
             usable = self._share_out(state, usable)
         kept = self._most_kept(state, usable)
-        capacity, count = self.search.corners(state)
-        worlds = self.tile.layout.worlds
+        capacity, count = self.search.demands(state)
+        starts = self.tile.layout.starts
         options = [
-            self.arrays.table([world[choice] for world in worlds], self.world)
+            self.arrays.table([start[choice] for start in starts], self.chosen)
             for choice in range(len(self.instance.choices))
         ]
         fits = Fits(
@@ -168,10 +168,10 @@ class Goals:
         for pool, share in self.instance.fill_shares:
             rule = self.instance.pools[pool]
             cap = self.tile.most_in(pool, rests, usable[pool])
-            for row, rest in zip(self.tile.layout.rows, shared, strict=True):
-                if row.pools and row.pools[pool]:
-                    budget = rest * share.numerator // share.denominator
-                    most = self.tile.most_blocks(budget, row.pools[pool]) - rule.reserved
+            for budget, rest in zip(self.tile.layout.budgets, shared, strict=True):
+                if budget.pools and budget.pools[pool]:
+                    held_bytes = rest * share.numerator // share.denominator
+                    most = self.tile.most_blocks(held_bytes, budget.pools[pool]) - rule.reserved
                     cap = self.arrays.smallest(cap, most)
             cap = cap // rule.multiple * rule.multiple
             blocks = self.arrays.greatest(usable[pool], cap)
@@ -187,9 +187,9 @@ class Goals:
         low = least_kept(self.arrays, state.experts, experts)
         rests = self.tile.rests(usable, state.chunk, state.experts)
         rooms = [
-            (rest + expert_bytes(self.arrays, low, row.layers, experts), row.layers)
-            for row, rest in zip(self.tile.layout.rows, rests, strict=True)
-            if row.lent and row.layers
+            (rest + expert_bytes(self.arrays, low, budget.layers, experts), budget.layers)
+            for budget, rest in zip(self.tile.layout.budgets, rests, strict=True)
+            if budget.lent and budget.layers
         ]
 
         def fits(kept: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Instance compiled for many scenarios: rows with equal left sides, rooms by scenario, worlds."""
+"""An instance compiled for many scenarios: merged budgets, their rooms, combinations of options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAFE_ROOM = 1 << 62
 """Bytes; what `limits` allows is less, and a quota of 64 bits may be added."""
 
 
-class RowLayout(NamedTuple):
+class BudgetLayout(NamedTuple):
     """What one budget holds, whatever the scenario."""
 
     buffers: tuple[tuple[int, int, int, int], ...]  # (pool, reserved, block bytes, granule)
@@ -22,9 +22,9 @@ class RowLayout(NamedTuple):
     layers: int
     lent: bool
     staging: tuple[int, ...]  # bytes by chunk index, or nothing
-    options: tuple[int, ...]  # bytes by world: one combination of options each
-    members: tuple[Budget, ...]  # the rows that share this left side
-    unit: int  # all bytes are multiples of it; 0 where the row holds nothing
+    options: tuple[int, ...]  # bytes by start: one combination of options each
+    members: tuple[Budget, ...]  # the budgets that share this left side
+    unit: int  # all bytes are multiples of it; 0 where the budget holds nothing
 
 
 class Layout:
@@ -32,36 +32,43 @@ class Layout:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.worlds = tuple(product(*map(range, instance.choices)))
+        self.starts = tuple(product(*map(range, instance.choices)))
         groups: dict[tuple[object, ...], list[Budget]] = {}
-        for row in instance.every_budget:
-            key = (row.pools, row.layers, row.lent, row.staging, row.options)
-            groups.setdefault(key, []).append(row)
-        self.rows = tuple(self._row(members) for members in groups.values())
+        for budget in instance.every_budget:
+            key = (budget.pools, budget.layers, budget.lent, budget.staging, budget.options)
+            groups.setdefault(key, []).append(budget)
+        self.budgets = tuple(self._budget(members) for members in groups.values())
         self.quotas = _base_quotas(instance)
         self.axes = 2 + sum(not fitted.is_count for fitted in instance.fitted)
 
-    def _row(self, members: list[Budget]) -> RowLayout:
-        instance, row = self.instance, members[0]
-        layers = row.layers if instance.experts is not None else 0
+    def _budget(self, members: list[Budget]) -> BudgetLayout:
+        instance, budget = self.instance, members[0]
+        layers = budget.layers if instance.experts is not None else 0
         options = tuple(
-            sum(choice[o] for o, choice in zip(world, row.options, strict=True))
-            for world in self.worlds
+            sum(choice[o] for o, choice in zip(start, budget.options, strict=True))
+            for start in self.starts
         )
         buffers = tuple(
             (index, instance.pools[index].reserved, size, granule)
-            for index, pool in enumerate(row.pools)
+            for index, pool in enumerate(budget.pools)
             for size, granule in pool
         )
-        unit = gcd(*row.staging, *options, *(unit_of(size, g) for _, _, size, g in buffers))
+        unit = gcd(*budget.staging, *options, *(unit_of(size, g) for _, _, size, g in buffers))
         if layers and instance.experts is not None:
             unit = gcd(unit, expert_unit(instance.experts, layers))
-        return RowLayout(
-            buffers, row.pools, layers, row.lent, row.staging, options, tuple(members), unit
+        return BudgetLayout(
+            buffers,
+            budget.pools,
+            layers,
+            budget.lent,
+            budget.staging,
+            options,
+            tuple(members),
+            unit,
         )
 
     def rooms(self, arrays: Arrays, quotas: Any) -> list[Array]:
-        """Room of every row, the least over its members: each [scenario], or [1] if none varies.
+        """Room of every budget, the least over its members: each [scenario], or [1] if none varies.
 
         Raises
         ------
@@ -74,9 +81,9 @@ class Layout:
             ):
                 raise RefusedError(f"bytes on rank {each.rank} leave 64-bit integers")
         rooms = []
-        for row in self.rows:
+        for budget in self.budgets:
             room: Any = None
-            for member in row.members:
+            for member in budget.members:
                 mine: Any = member.limit_bytes
                 if quotas is not None:
                     # Consumers stay: a rank's room moves with its quota, byte for byte.
@@ -94,9 +101,9 @@ class Layout:
         ------
         RefusedError : some rank has several quotas, by memory readings.
         """
-        for row in self.instance.every_budget:
-            if row.quota != self.quotas[row.rank]:
-                text = f"rank {row.rank}: its quota comes from readings with modelled headroom"
+        for budget in self.instance.every_budget:
+            if budget.quota != self.quotas[budget.rank]:
+                text = f"rank {budget.rank}: its quota comes from readings with modelled headroom"
                 raise RefusedError(text)
 
 
@@ -112,8 +119,8 @@ def expert_unit(experts: ExpertRule, layers: int) -> int:
 
 
 def _base_quotas(instance: Instance) -> dict[int, int]:
-    """Quota of every rank: that of its first row."""
+    """Quota of every rank: that of its first budget."""
     quotas: dict[int, int] = {}
-    for row in instance.every_budget:
-        quotas.setdefault(row.rank, row.quota)
+    for budget in instance.every_budget:
+        quotas.setdefault(budget.rank, budget.quota)
     return quotas

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kvplan.kernels.arrays.layout import Layout, RowLayout
+from kvplan.kernels.arrays.layout import BudgetLayout, Layout
 from kvplan.kernels.arrays.scenarios import RefusedError
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance
@@ -19,7 +19,7 @@ SAFE = 1 << 61
 class Ranges(NamedTuple):
     """The largest figures over all scenarios."""
 
-    rooms: tuple[int, ...]  # bytes by row, at most
+    rooms: tuple[int, ...]  # bytes by budget, at most
     lowest_room: int
     capacities: Mapping[int, int]  # tokens by fitted request
     counts: Mapping[int, int | None]  # requests by fitted request; None: bounded by the quota
@@ -44,12 +44,12 @@ class Limits:
         RefusedError : some figure may reach 2^61.
         """
         experts = self.instance.experts
-        rows = [row for row in self.layout.rows if row.layers and not row.lent]
-        if experts is not None and experts.most is None and not rows:
+        bounding = [each for each in self.layout.budgets if each.layers and not each.lent]
+        if experts is not None and experts.most is None and not bounding:
             raise RefusedError("expert slots that no quota bounds")
         usable = self._usable()
-        for row, room in zip(self.layout.rows, self.ranges.rooms, strict=True):
-            total = abs(room) + abs(self.ranges.lowest_room) + self._row(row, usable)
+        for budget, room in zip(self.layout.budgets, self.ranges.rooms, strict=True):
+            total = abs(room) + abs(self.ranges.lowest_room) + self._bytes(budget, usable)
             shares = [share.numerator for _, share in self.instance.fill_shares]
             self._refuse(total * max(shares, default=1), "bytes of a rank")
 
@@ -77,25 +77,25 @@ class Limits:
             found.append(most + rule.multiple + rule.reserved)
         return found
 
-    def _row(self, row: RowLayout, usable: list[int]) -> int:
-        total = sum(usable[pool] * size + granule for pool, _, size, granule in row.buffers)
-        total += max(row.staging, default=0) + max(row.options)
+    def _bytes(self, budget: BudgetLayout, usable: list[int]) -> int:
+        total = sum(usable[pool] * size + granule for pool, _, size, granule in budget.buffers)
+        total += max(budget.staging, default=0) + max(budget.options)
         experts = self.instance.experts
-        if row.layers and experts is not None:
+        if budget.layers and experts is not None:
             slots = experts.most if experts.most is not None else self._most_slots()
             slots = max(slots, experts.least)
             self._refuse(slots * max(1, experts.lend_num), "expert slots")
             largest = max(size for _, size in experts.sizes)
-            total += row.layers * slots * largest + experts.granule
+            total += budget.layers * slots * largest + experts.granule
         return total
 
     def _most_blocks(self, pool: int) -> int:
         """Usable blocks that any budget can hold, and one more."""
         rule = self.instance.pools[pool]
         held = [
-            max(0, room) // sum(size for size, _ in row.pools[pool])
-            for row, room in zip(self.layout.rows, self.ranges.rooms, strict=True)
-            if row.pools and row.pools[pool]
+            max(0, room) // sum(size for size, _ in budget.pools[pool])
+            for budget, room in zip(self.layout.budgets, self.ranges.rooms, strict=True)
+            if budget.pools and budget.pools[pool]
         ]
         if rule.most is not None:
             held.append(rule.most)
@@ -106,9 +106,9 @@ class Limits:
         assert experts is not None
         least = min(size for _, size in experts.sizes)
         return 1 + min(
-            max(0, room) // (row.layers * least)
-            for row, room in zip(self.layout.rows, self.ranges.rooms, strict=True)
-            if row.layers and not row.lent
+            max(0, room) // (budget.layers * least)
+            for budget, room in zip(self.layout.budgets, self.ranges.rooms, strict=True)
+            if budget.layers and not budget.lent
         )
 
     def _raw(self, index: int, batch: BatchRequests) -> list[int]:

@@ -1,6 +1,6 @@
 """Raw blocks of batches for many scenarios: the rules of `need` over arrays of any shape.
 
-Arrays carry the axes [world, one axis a fitted capacity, scenario]; whatever does not vary is a
+Arrays carry the axes [start, one axis a fitted capacity, scenario]; whatever does not vary is a
 plain integer.
 """
 
@@ -104,7 +104,7 @@ class BatchNeeds:
         return attends
 
     def known(self, chunk: Integers) -> list[Integers]:
-        """What does not hang on a fitted capacity: given requests, prefix and flight."""
+        """What depends on no fitted capacity: given requests, prefix and flight."""
         if self._varying is not None and not self.demand.uses_chunk:
             return self._varying
         at = chunk if self.demand.uses_chunk else 0

@@ -18,7 +18,9 @@ from kvplan.kernels.values import Point
 def instance_at(instance: Instance, scenarios: Scenarios, index: int) -> Instance:
     """The instance of one scenario."""
     last = len(instance.chunks) if scenarios.chunks is None else int(scenarios.chunks[index]) + 1
-    rows = tuple(_row(instance, row, scenarios, index, last) for row in instance.every_budget)
+    budgets = tuple(
+        _budget(instance, budget, scenarios, index, last) for budget in instance.every_budget
+    )
     return instance._replace(
         pools=tuple(
             pool
@@ -35,18 +37,20 @@ def instance_at(instance: Instance, scenarios: Scenarios, index: int) -> Instanc
             _fitted(fitted, at, scenarios, index) for at, fitted in enumerate(instance.fitted)
         ),
         chunks=instance.chunks[:last],
-        budgets=rows,
-        every_budget=rows,
+        budgets=budgets,
+        every_budget=budgets,
     )
 
 
-def _row(instance: Instance, row: Budget, scenarios: Scenarios, index: int, last: int) -> Budget:
-    row = row._replace(staging=row.staging[:last])
+def _budget(
+    instance: Instance, budget: Budget, scenarios: Scenarios, index: int, last: int
+) -> Budget:
+    budget = budget._replace(staging=budget.staging[:last])
     if scenarios.quotas is None:
-        return row
-    base = Layout(instance).quotas[row.rank]
-    moved = int(scenarios.quotas[index, row.rank]) - base
-    return row._replace(limit_bytes=row.limit_bytes + moved, quota=row.quota + moved)
+        return budget
+    base = Layout(instance).quotas[budget.rank]
+    moved = int(scenarios.quotas[index, budget.rank]) - base
+    return budget._replace(limit_bytes=budget.limit_bytes + moved, quota=budget.quota + moved)
 
 
 def _batch(batch: BatchRequests, at: int, scenarios: Scenarios, index: int) -> BatchRequests:

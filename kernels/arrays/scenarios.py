@@ -16,7 +16,7 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Given:
-    """A request of a batch whose figures vary; it is not among the instance' fixed requests."""
+    """A request of a batch whose figures vary; it is not among the instance's fixed requests."""
 
     batch: int
     capacity: Column  # tokens [scenario]; 0 is a placeholder

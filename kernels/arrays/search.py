@@ -1,4 +1,4 @@
-"""The largest value of one variable in every world of a tile, all undecided at its least."""
+"""The largest value of one variable in every scenario of a tile, all undecided at its least."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Search:
 
     # --- least demands -------------------------------------------------------------------------
 
-    def corners(
+    def demands(
         self, state: State, trial: int | None = None
     ) -> tuple[list[Integers], list[Integers]]:
         """Capacities and counts of every least demand; a trial variable as it stands."""
@@ -48,11 +48,11 @@ class Search:
 
     def usable(self, state: State, trial: int | None = None) -> list[Integers]:
         """Usable blocks by pool of every least demand."""
-        capacity, count = self.corners(state, trial)
+        capacity, count = self.demands(state, trial)
         return self.tile.usable(state, capacity, count, state.chunk)
 
     def possible(self, state: State, trial: int | None = None) -> Array:
-        """Whether some least demand fits: [world, ..., scenario], a trial axis kept."""
+        """Whether some least demand fits: [start, ..., scenario], a trial axis kept."""
         usable = self.usable(state, trial)
         return self.some(self.tile.fits(usable, state.chunk, state.experts), trial)
 
@@ -67,7 +67,7 @@ class Search:
     # --- the largest value ---------------------------------------------------------------------
 
     def largest(self, state: State, variable: Variable) -> Array:
-        """Largest value, or NONE: [world, 1 ..., scenario]."""
+        """Largest value, or NONE: [start, 1 ..., scenario]."""
         kind, index = variable
         if kind == "capacity":
             return self._capacity(state, index)
@@ -104,10 +104,10 @@ class Search:
             return self.possible(state.with_low(index, capacity), index)
 
         at_high = fits(high)
-        first, rungs = candidates.classes(low, high)
-        at_first = fits(first) & (rungs >= 0)
+        first, steps = candidates.classes(low, high)
+        at_first = fits(first) & (steps >= 0)
         period = candidates.period
-        best = self.bisect(lambda k: fits(first + k * period), first * 0, rungs)
+        best = self.bisect(lambda k: fits(first + k * period), first * 0, steps)
         found = self.arrays.pick(at_first, first + best * period, NONE)
         found = self.arrays.xp.max(found, axis=candidates.axis, keepdims=True)
         return self.arrays.pick(at_high, high, found)
@@ -143,7 +143,7 @@ class Search:
         )
 
     def _blocks(self, state: State, pool: int) -> Array:
-        """Inverse of the byte rows, over every least demand of the others."""
+        """Inverse of the bytes of the budgets, over every least demand of the others."""
         usable = self.usable(state)
         rests = self.tile.rests(usable, state.chunk, state.experts)
         most = self.tile.most_in(pool, rests, usable[pool])
@@ -153,7 +153,7 @@ class Search:
         return most
 
     def _copies(self, state: State, batch: int) -> Array:
-        capacity, count = self.corners(state)
+        capacity, count = self.demands(state)
         usable = self.tile.usable(state, capacity, count, state.chunk)
         raw = self.tile.needs.batch(batch, capacity, count, state.chunk)
 
@@ -195,9 +195,9 @@ class Search:
         """Usable blocks of one pool with every budget to itself."""
         rule = self.instance.pools[pool]
         limit: Integers = UNBOUNDED if rule.most is None else rule.most
-        for row, room in zip(self.tile.layout.rows, self.tile.rooms, strict=True):
-            if row.pools and row.pools[pool]:
-                most = most_blocks(self.arrays, room, row.pools[pool]) - rule.reserved
+        for budget, room in zip(self.tile.layout.budgets, self.tile.rooms, strict=True):
+            if budget.pools and budget.pools[pool]:
+                most = most_blocks(self.arrays, room, budget.pools[pool]) - rule.reserved
                 limit = self.arrays.smallest(limit, self.arrays.greatest(most, 0))
         return limit
 
@@ -207,8 +207,8 @@ class Search:
         assert experts is not None
         least = min(size for _, size in experts.sizes)
         limit: Integers = UNBOUNDED
-        for row, room in zip(self.tile.layout.rows, self.tile.rooms, strict=True):
-            if row.layers and not row.lent:
-                most = self.arrays.greatest(room, 0) // (row.layers * least)
+        for budget, room in zip(self.tile.layout.budgets, self.tile.rooms, strict=True):
+            if budget.layers and not budget.lent:
+                most = self.arrays.greatest(room, 0) // (budget.layers * least)
                 limit = self.arrays.smallest(limit, most)
         return limit

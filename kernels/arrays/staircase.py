@@ -1,8 +1,8 @@
 """The first goal by lookup: bytes along a fitted variable's candidates, built once.
 
-Where nothing but quotas varies, the bytes that each candidate takes of a row are constants. The
+Where nothing but quotas varies, the bytes that each candidate takes of a budget are constants. The
 largest candidate that fits in a room is then a search in a rising list, or one read of the list's
-inverse over the row's units.
+inverse over the budget's units.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEVER = 1 << 61  # bytes of a candidate that a pool's max_blocks forbids
 
 @dataclass(frozen=True)
 class Stair:
-    """One row's rising bytes [candidate], and their inverse where it is small enough."""
+    """One budget's rising bytes [candidate], and their inverse where it is small enough."""
 
     bytes: Array
     base: int  # room of the inverse's first cell
@@ -46,14 +46,14 @@ class Stair:
 
 @dataclass(frozen=True)
 class Staircase:
-    """All rows; each room bounds the candidate by itself, and the least index rules."""
+    """All budgets; each room bounds the candidate by itself, and the least index rules."""
 
     variable: Variable
     values: Array  # tokens or requests [candidate], rising
     stairs: tuple[Stair, ...]
 
     def largest(self, search: Search) -> Array:
-        """Largest value that fits in every world, or -1."""
+        """Largest value that fits, or -1: [start, 1 ..., scenario]."""
         arrays, tile = search.arrays, search.tile
         index: Any = None
         for stair, room, options in zip(self.stairs, tile.rooms, tile.options, strict=True):
@@ -74,14 +74,14 @@ def build(batch: Batch, scenarios: Scenarios, rooms: list[Array]) -> Staircase |
     if values is None:
         return None
     taken = _bytes(batch, values)
-    rising = [bool((row[1:] >= row[:-1]).all()) for row in taken]
+    rising = [bool((each[1:] >= each[:-1]).all()) for each in taken]
     if not all(rising):
-        moving = [row for row in taken if row.min() != row.max()]
+        moving = [each for each in taken if each.min() != each.max()]
         if len(moving) > 1:
-            return None  # rooms of two rows may be met by different candidates
+            return None  # rooms of two budgets may be met by different candidates
         # A candidate counts for every room that some larger one fits in: the envelope.
-        taken = [np.minimum.accumulate(row[::-1])[::-1].copy() for row in taken]
-    units = [row.unit for row in batch.layout.rows]
+        taken = [np.minimum.accumulate(each[::-1])[::-1].copy() for each in taken]
+    units = [budget.unit for budget in batch.layout.budgets]
     stairs = [_stair(batch.arrays, *each) for each in zip(taken, units, strict=True)]
     return Staircase(variable, batch.arrays.ints(values), tuple(stairs))
 
@@ -106,10 +106,10 @@ def _values(batch: Batch, rooms: list[Array], limit: int) -> Any:
 
 
 def _bytes(batch: Batch, values: Any) -> list[Any]:
-    """Bytes of every row [candidate] with everything undecided at its least."""
+    """Bytes of every budget [candidate] with everything undecided at its least."""
     tile = batch.host_tile(len(values))
     fitted = batch.instance.fitted[0]
-    state = tile.start
+    state = tile.undecided
     column = tile.lift(values)
     capacity, count = list(tile.capacity), list(tile.count)
     (count if fitted.is_count else capacity)[0] = column
@@ -119,8 +119,8 @@ def _bytes(batch: Batch, values: Any) -> list[Any]:
         if pool.most is not None:
             forbidden |= np.reshape(blocks > pool.most, (-1,))
     found = []
-    for row in batch.layout.rows:
-        taken = tile.taken(row, usable, state.chunk, state.experts)
+    for budget in batch.layout.budgets:
+        taken = tile.taken(budget, usable, state.chunk, state.experts)
         flat = np.broadcast_to(np.reshape(np.asarray(taken, dtype=np.int64), (-1,)), len(values))
         found.append(np.where(forbidden, NEVER, flat))
     return found

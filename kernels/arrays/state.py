@@ -8,9 +8,9 @@ from kvplan.kernels.arrays.arrays import Integers
 
 
 class State(NamedTuple):
-    """Least values by position, as in `nested.Bounds`; integers or [world, fits ..., scenario].
+    """Least values by position, as in `search.bounds.Bounds`: integers or [start, ..., scenario].
 
-    Worlds (combinations of options) differ in bytes alone, so one state serves them all.
+    Starts (combinations of options) differ in bytes alone, so one state serves them all.
     """
 
     low: tuple[Integers, ...]  # fitted capacity (tokens) or count, at least

@@ -1,7 +1,7 @@
 """A table over granules: scenarios whose rooms hold the same whole units share one plan.
 
-Everything that a row can hold is a multiple of its unit (granules, block bytes where they are not
-rounded), so only floor(room / unit) matters. Each combination that occurs is solved once; a
+Everything that a budget can hold is a multiple of its unit (granules, block bytes where they are
+not rounded), so only floor(room / unit) matters. Each combination that occurs is solved once; a
 scenario is then an index into those plans, expanded on demand.
 """
 
@@ -47,12 +47,12 @@ class Swept:
 
 @dataclass(frozen=True)
 class Cells:
-    """Whole units of every row, numbered in mixed radix."""
+    """Whole units of every budget, numbered in mixed radix."""
 
     cell: Array  # [scenario]; the last one: some room is negative
-    least: tuple[int, ...]  # units by row
+    least: tuple[int, ...]  # units by budget
     spans: tuple[int, ...]
-    units: tuple[int, ...]  # bytes by row
+    units: tuple[int, ...]  # bytes by budget
 
     @property
     def number(self) -> int:
@@ -96,8 +96,8 @@ def tabulate(
 def _cells(batch: Batch, number: int, rooms: Sequence[Array]) -> Cells | None:
     """Number the scenarios' units; None where there are too many combinations."""
     arrays, xp = batch.arrays, batch.arrays.xp
-    # A row that holds nothing needs a room that is not negative, no more.
-    units = tuple(row.unit or 1 << 62 for row in batch.layout.rows)
+    # A budget that holds nothing needs a room that is not negative, no more.
+    units = tuple(budget.unit or 1 << 62 for budget in batch.layout.budgets)
     short = None
     keys, least, spans = [], [], []
     for room, unit in zip(rooms, units, strict=True):

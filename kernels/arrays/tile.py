@@ -12,7 +12,7 @@ from kvplan.kernels.arrays.budget import (
     pool_bytes,
     rounded_up,
 )
-from kvplan.kernels.arrays.layout import Layout, RowLayout
+from kvplan.kernels.arrays.layout import BudgetLayout, Layout
 from kvplan.kernels.arrays.needs import Needs
 from kvplan.kernels.arrays.scenarios import Given, Scenarios
 from kvplan.kernels.arrays.state import State
@@ -22,11 +22,11 @@ from kvplan.kernels.need import ceil_div
 
 
 class Tile:
-    """Arrays of a part of the scenarios, axes [world, one a fitted capacity, scenario].
+    """Arrays of a part of the scenarios, axes [start, one a fitted capacity, scenario].
 
     Parameters
     ----------
-    rooms : of every row of the layout, each [scenario].
+    rooms : of every budget of the layout, each [scenario].
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Tile:
         self.arrays, self.layout, self.instance = arrays, layout, layout.instance
         self.number = part.number
         self.rooms = [self.lift(room) for room in rooms]
-        self.options: list[Integers] = [self.by_world(row.options) for row in layout.rows]
+        self.options: list[Integers] = [self.by_start(budget.options) for budget in layout.budgets]
         given = tuple(
             Given(g.batch, self.lift(g.capacity), self.lift(g.history), self.lift(g.count))
             for g in part.given
@@ -50,15 +50,15 @@ class Tile:
         self.use = [self._use(part, pool) for pool in range(len(self.instance.pools))]
         self.capacity: list[Integers] = [fitted.capacity for fitted in self.instance.fitted]
         self.count: list[Integers] = [fitted.requests for fitted in self.instance.fitted]
-        self.start = self._start(part)
+        self.undecided = self._undecided(part)
 
     def lift(self, column: Array) -> Array:
         """A column [scenario] (or [1]) with all axes."""
         shape = (1,) * (self.layout.axes - 1) + (-1,)
         return self.arrays.xp.reshape(self.arrays.ints(column), shape)
 
-    def by_world(self, values: Sequence[int]) -> Integers:
-        """A figure of every world along the first axis."""
+    def by_start(self, values: Sequence[int]) -> Integers:
+        """A figure of every combination of options along the first axis."""
         if min(values) == max(values):
             return values[0]
         shape = (-1,) + (1,) * (self.layout.axes - 1)
@@ -69,8 +69,8 @@ class Tile:
             return self.instance.pools[pool].use_num, self.instance.pools[pool].use_den
         return self.lift(part.use[0][..., pool]), self.lift(part.use[1][..., pool])
 
-    def _start(self, part: Scenarios) -> State:
-        """Nothing decided; what a scenario asks for in place of the instance' figures."""
+    def _undecided(self, part: Scenarios) -> State:
+        """Nothing decided; what a scenario asks for in place of the instance's figures."""
         instance = self.instance
         high: list[Integers | None] = []
         decided: list[bool] = []
@@ -136,10 +136,12 @@ class Tile:
     # --- budgets -------------------------------------------------------------------------------
 
     def fits(self, usable: Sequence[Integers], chunk: Integers, experts: Integers) -> Array:
-        """Whether every pool limit and every row holds."""
+        """Whether every pool limit and every budget holds."""
         fit = None
-        for row, room, options in zip(self.layout.rows, self.rooms, self.options, strict=True):
-            rest = room - options - self.taken(row, usable, chunk, experts)
+        for budget, room, options in zip(
+            self.layout.budgets, self.rooms, self.options, strict=True
+        ):
+            rest = room - options - self.taken(budget, usable, chunk, experts)
             fit = (rest >= 0) if fit is None else fit & (rest >= 0)
         for pool, blocks in zip(self.instance.pools, usable, strict=True):
             if pool.most is not None:
@@ -147,27 +149,29 @@ class Tile:
         return fit
 
     def rests(self, usable: Sequence[Integers], chunk: Integers, experts: Integers) -> list[Array]:
-        """What every row has left, the least experts kept during prefill."""
+        """What every budget has left, the least experts kept during prefill."""
         return [
-            room - options - self.taken(row, usable, chunk, experts)
-            for row, room, options in zip(self.layout.rows, self.rooms, self.options, strict=True)
+            room - options - self.taken(budget, usable, chunk, experts)
+            for budget, room, options in zip(
+                self.layout.budgets, self.rooms, self.options, strict=True
+            )
         ]
 
     def taken(
-        self, row: RowLayout, usable: Sequence[Integers], chunk: Integers, experts: Integers
+        self, budget: BudgetLayout, usable: Sequence[Integers], chunk: Integers, experts: Integers
     ) -> Integers:
-        """Bytes that everything in a row takes, the least experts kept during prefill."""
+        """Bytes that everything in a budget takes, the least experts kept during prefill."""
         total: Integers = 0
-        for pool, buffers in enumerate(row.pools):
+        for pool, buffers in enumerate(budget.pools):
             if buffers:
                 reserved = self.instance.pools[pool].reserved
                 total = total + pool_bytes(usable[pool] + reserved, buffers)
-        if row.layers and self.instance.experts is not None:
-            if row.lent:
+        if budget.layers and self.instance.experts is not None:
+            if budget.lent:
                 experts = least_kept(self.arrays, experts, self.instance.experts)
-            total = total + expert_bytes(self.arrays, experts, row.layers, self.instance.experts)
-        if row.staging:
-            total = total + self.arrays.table(row.staging, chunk)
+            total = total + expert_bytes(self.arrays, experts, budget.layers, self.instance.experts)
+        if budget.staging:
+            total = total + self.arrays.table(budget.staging, chunk)
         return total
 
     def most_blocks(self, room: Array, buffers: Buffers) -> Array:
@@ -178,14 +182,14 @@ class Tile:
         """Usable blocks of one pool that fit beside everything else, which fits."""
         rule = self.instance.pools[pool]
         limit: Integers | None = rule.most
-        for row, rest in zip(self.layout.rows, rests, strict=True):
-            if row.pools and row.pools[pool]:
-                mine = pool_bytes(usable + rule.reserved, row.pools[pool])
-                most = self.most_blocks(rest + mine, row.pools[pool]) - rule.reserved
+        for budget, rest in zip(self.layout.budgets, rests, strict=True):
+            if budget.pools and budget.pools[pool]:
+                mine = pool_bytes(usable + rule.reserved, budget.pools[pool])
+                most = self.most_blocks(rest + mine, budget.pools[pool]) - rule.reserved
                 limit = most if limit is None else self.arrays.smallest(limit, most)
         assert limit is not None
         return limit if rule.multiple == 1 else limit // rule.multiple * rule.multiple
 
-    def settle_worlds(self, world: Array) -> None:
+    def settle_options(self, chosen: Array) -> None:
         """Keep one combination of options a scenario."""
-        self.options = [self.arrays.table(row.options, world) for row in self.layout.rows]
+        self.options = [self.arrays.table(budget.options, chosen) for budget in self.layout.budgets]

@@ -61,11 +61,11 @@ def raise_listed(
 
 def _worths_of(search: Search, goal: Objective) -> Worths | None:
     """The worths of all chunks; None where the goal leaves the chunk open."""
-    instance = [term for term in goal.members if term.variable.kind == "prefill"]
-    if not instance:
+    members = [term for term in goal.members if term.variable.kind == "prefill"]
+    if not members:
         return None
     chunks = search.instance.chunks
-    found = [sum((term_value(term, chunk) for term in instance), Fraction(0)) for chunk in chunks]
+    found = [sum((term_value(term, chunk) for term in members), Fraction(0)) for chunk in chunks]
     scale = lcm(*{worth.denominator for worth in found})
     return Worths(scale, [worth.numerator * (scale // worth.denominator) for worth in found])
 
@@ -77,13 +77,13 @@ def _choice_worth(bounds: Bounds, term: ObjectiveTerm) -> Fraction:
 
 
 class _Scan:
-    """The chunks of one bounds, those that cannot reach the best left out by ranges.
+    """The chunks within bounds, those that cannot reach the best left out by ranges.
 
     Parameters
     ----------
     wide : the other variable of the goal, if it has one.
-    base : what the bounds's options are worth.
-    worths : of the chunks; None: the chunk stays open, the bounds is tried as it is.
+    base : what the bounds' options are worth.
+    worths : of the chunks; None: the chunk stays open, the bounds are tried as they are.
     """
 
     def __init__(

@@ -119,42 +119,42 @@ def usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC: tl.const
 
 
 @triton.jit
-def row_bytes(usable, chunk, experts, tables, ROW: tl.constexpr, SPEC: tl.constexpr):
-    """Bytes that everything in a row takes, the least experts kept during prefill.
+def budget_bytes(usable, chunk, experts, tables, BUDGET: tl.constexpr, SPEC: tl.constexpr):
+    """Bytes that everything in a budget takes, the least experts kept during prefill.
 
-    ROW = (buffers by pool, layers, lent, offset of the staging or -1, ...).
+    BUDGET = (buffers by pool, layers, lent, offset of the staging or -1, ...).
     """
     total = chunk * 0
-    for p in tl.static_range(len(ROW[0])):
-        if len(ROW[0][p][0]) > 0:
-            total = total + pool_bytes(usable[p] + SPEC.pools[p][6], ROW[0][p][0])
-    if ROW[1] > 0:
+    for p in tl.static_range(len(BUDGET[0])):
+        if len(BUDGET[0][p][0]) > 0:
+            total = total + pool_bytes(usable[p] + SPEC.pools[p][6], BUDGET[0][p][0])
+    if BUDGET[1] > 0:
         slots = experts
-        if ROW[2]:
+        if BUDGET[2]:
             slots = least_kept(experts, SPEC.experts)
-        total = total + expert_bytes(slots, ROW[1], SPEC.experts)
-    if ROW[3] >= 0:
-        total = total + tl.load(tables + ROW[3] + chunk)
+        total = total + expert_bytes(slots, BUDGET[1], SPEC.experts)
+    if BUDGET[3] >= 0:
+        total = total + tl.load(tables + BUDGET[3] + chunk)
     return total
 
 
 @triton.jit
-def row_rests(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
-    """What every row has left."""
+def budget_rests(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+    """What every budget has left."""
     found = ()
-    for r in tl.static_range(len(SPEC.rows)):
-        taken = row_bytes(usable, chunk, experts, tables, SPEC.rows[r], SPEC)
-        found = found + (rooms[r] - taken,)
+    for b in tl.static_range(len(SPEC.budgets)):
+        taken = budget_bytes(usable, chunk, experts, tables, SPEC.budgets[b], SPEC)
+        found = found + (rooms[b] - taken,)
     return found
 
 
 @triton.jit
 def fits(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
-    """Whether every row and every pool limit holds."""
-    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    """Whether every budget and every pool limit holds."""
+    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
     fit = rests[0] >= 0
-    for r in tl.static_range(1, len(SPEC.rows)):
-        fit = fit & (rests[r] >= 0)
+    for b in tl.static_range(1, len(SPEC.budgets)):
+        fit = fit & (rests[b] >= 0)
     for p in tl.static_range(len(SPEC.pools)):
         if SPEC.pools[p][5] >= 0:
             fit = fit & (usable[p] <= SPEC.pools[p][5])

@@ -1,4 +1,4 @@
-"""The kernel: a tile of scenarios per program, lanes over worlds, candidate classes, corners."""
+"""The kernel: a tile of scenarios per program, lanes over options, classes and least demands."""
 
 # mypy: ignore-errors
 
@@ -34,14 +34,14 @@ def write(out, value, scenario, inside, feasible, number, PLACE: tl.constexpr):
 
 
 @triton.jit
-def row_rooms(inputs, steps, tables, scenario, inside, world, SPEC: tl.constexpr):
-    """Rooms less the bytes of options, by row: [scenario, world, 1, 1]."""
+def budget_rooms(inputs, steps, tables, scenario, inside, option, SPEC: tl.constexpr):
+    """Rooms less the bytes of options, by budget: [scenario, option, 1, 1]."""
     rooms = ()
-    for r in tl.static_range(len(SPEC.rows)):
-        room = column(inputs + tl.load(tables + r), scenario, inside, tl.load(steps + r))
-        if SPEC.rows[r][4] >= 0:
-            room = room - tl.load(tables + SPEC.rows[r][4] + world)
-        rooms = rooms + (room + world * 0,)
+    for b in tl.static_range(len(SPEC.budgets)):
+        room = column(inputs + tl.load(tables + b), scenario, inside, tl.load(steps + b))
+        if SPEC.budgets[b][4] >= 0:
+            room = room - tl.load(tables + SPEC.budgets[b][4] + option)
+        rooms = rooms + (room + option * 0,)
     return rooms
 
 
@@ -71,13 +71,13 @@ def search_kernel(
     scenario = lane[:, None, None, None]
     inside = scenario < number
     F: tl.constexpr = len(SPEC.fitted)
-    R: tl.constexpr = len(SPEC.rows)
-    world = tl.arange(0, SPEC.worlds)[None, :, None, None].to(tl.int64)
-    rooms = row_rooms(inputs, steps, tables, scenario, inside, world, SPEC)
-    low = columns(inputs, steps, tables, scenario, inside, R, F)
-    high = columns(inputs, steps, tables, scenario, inside, R + F, F)
-    other = columns(inputs, steps, tables, scenario, inside, R + 2 * F, F)
-    chunk_most, slots_most = columns(inputs, steps, tables, scenario, inside, R + 3 * F, 2)
+    B: tl.constexpr = len(SPEC.budgets)
+    option = tl.arange(0, SPEC.starts)[None, :, None, None].to(tl.int64)
+    rooms = budget_rooms(inputs, steps, tables, scenario, inside, option, SPEC)
+    low = columns(inputs, steps, tables, scenario, inside, B, F)
+    high = columns(inputs, steps, tables, scenario, inside, B + F, F)
+    other = columns(inputs, steps, tables, scenario, inside, B + 2 * F, F)
+    chunk_most, slots_most = columns(inputs, steps, tables, scenario, inside, B + 3 * F, 2)
     zero = scenario * 0
     chunk = zero
     experts = zero + SPEC.least_slots
@@ -87,21 +87,21 @@ def search_kernel(
     copies = ()
     for _ in tl.static_range(len(SPEC.copied)):
         copies = copies + (zero,)
-    alive = (world < SPEC.options) & possible(
+    alive = (option < SPEC.options) & possible(
         low, high, other, chunk, experts, blocks, copies, rooms, tables, -1, SPEC.goals[0], SPEC
     )
     feasible = some(alive, 1)
     chosen = zero
     for g in tl.static_range(1, len(SPEC.goals) - 1):  # the last one is the end
         if SPEC.goals[g][0] == "settle":
-            first = most(tl.where(alive, SPEC.worlds - world, 0), 1)
-            chosen = tl.minimum(SPEC.worlds - first, SPEC.worlds - 1)
+            first = most(tl.where(alive, SPEC.starts - option, 0), 1)
+            chosen = tl.minimum(SPEC.starts - first, SPEC.starts - 1)
             alive = some(alive, 1)
-            rooms = row_rooms(inputs, steps, tables, scenario, inside, chosen, SPEC)
+            rooms = budget_rooms(inputs, steps, tables, scenario, inside, chosen, SPEC)
         else:
             reached = largest(
                 low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms,
-                tables, world, SPEC.goals[g], SPEC,
+                tables, option, SPEC.goals[g], SPEC,
             )  # fmt: skip
             best = most(tl.where(alive, reached, NOTHING), 1)
             alive = alive & (reached == best)

@@ -61,7 +61,7 @@ class Launch:
         """Rooms, low, high and other figures of fitted requests, chunk and slots at most."""
         tile = Tile(self.arrays, self.batch.layout, self.batch.demand, scenarios, rooms)
         search = Search(tile, self.batch.candidates)
-        state = tile.start
+        state = tile.undecided
         high = [
             search.most_requests(state, index) if value is None else value
             for index, value in enumerate(state.high)
@@ -82,8 +82,11 @@ class Launch:
 
     def _rounds(self, columns: Sequence[Array], most_copies: int) -> list[int]:
         """Bisections of every goal, and of the slots kept in prefill."""
-        rows, fitted = len(self.batch.layout.rows), len(self.instance.fitted)
-        low, high = columns[rows : rows + fitted], columns[rows + fitted : rows + 2 * fitted]
+        budgets, fitted = len(self.batch.layout.budgets), len(self.instance.fitted)
+        low, high = (
+            columns[budgets : budgets + fitted],
+            columns[budgets + fitted : budgets + 2 * fitted],
+        )
         chunk, slots = int(columns[-2].max()), int(columns[-1].max())
         rounds = []
         for goal in self.instance.goals:
@@ -117,9 +120,9 @@ class Launch:
     def _decisions(self, spec: Spec, out: Array) -> Fits:
         """Read the kernel's rows [decision, scenario]."""
         fitted, pools = len(spec.fitted), len(spec.pools)
-        worlds = self.batch.layout.worlds
-        options = self.arrays.ints([list(world) for world in worlds])
-        options = self.arrays.xp.reshape(options, (len(worlds), len(self.instance.choices)))
+        starts = self.batch.layout.starts
+        options = self.arrays.ints([list(start) for start in starts])
+        options = self.arrays.xp.reshape(options, (len(starts), len(self.instance.choices)))
         feasible = out[0] > 0
         return Fits(
             feasible=feasible,
@@ -135,7 +138,7 @@ class Launch:
 
 def tile_of(spec: Spec, number: int, *, interpreted: bool) -> int:
     """Scenarios of a program: about one lane a thread; many where it is interpreted."""
-    lanes = spec.worlds * max(goal.classes * goal.corners for goal in spec.goals)
+    lanes = spec.starts * max(goal.classes * goal.demands for goal in spec.goals)
     wanted = INTERPRETED_LANES if interpreted else THREADS
     return max(1, min(wanted // lanes, power_of_two(number)))
 

@@ -1,4 +1,4 @@
-"""Blocks and bytes in Triton. All tensors are int64 with axes [scenario, world, class, corner].
+"""Blocks and bytes in Triton. All tensors are int64 with axes [scenario, option, class, demand].
 
 Capital parameters are compile-time constants. Operands of // and % never fall below zero, where
 Triton's truncation and floor division agree.

@@ -1,7 +1,7 @@
 """The search of one tile of scenarios in Triton: goal by goal, then fill, then the rest.
 
-Axes are [scenario, world, class, corner]: worlds are combinations of options, classes the residue
-classes of the capacity that a goal raises, corners the low points of the capacities still free.
+Axes are [scenario, option, class, demand]: an option is one of each choice, classes are the residue
+classes of the capacity that a goal raises, demands the low points of the capacities still free.
 """
 
 # mypy: ignore-errors
@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 
 from kvplan.kernels.triton.demand import (
+    budget_rests,
     fits,
     put,
-    row_rests,
     usable_blocks,
 )
 from kvplan.kernels.triton.rules import (
@@ -45,9 +45,9 @@ def most(value, AXIS: tl.constexpr):
 
 @triton.jit
 def low_point(low, high, tables, FITTED: tl.constexpr, STRIDE: tl.constexpr, M: tl.constexpr):
-    """One low point of a free capacity in each corner; `low` where there are fewer."""
-    corner = tl.arange(0, M)[None, None, None, :]
-    at = (corner // STRIDE) % FITTED[4]
+    """One low point of a free capacity of each demand; `low` where there are fewer."""
+    lane = tl.arange(0, M)[None, None, None, :]
+    at = (lane // STRIDE) % FITTED[4]
     known = (at > 0) & (at < FITTED[5])
     place = tables + FITTED[6] + tl.where(known, at - 1, 0) * 3
     stride = tl.where(known, tl.load(place), 1)
@@ -59,7 +59,7 @@ def low_point(low, high, tables, FITTED: tl.constexpr, STRIDE: tl.constexpr, M: 
 
 
 @triton.jit
-def corners(low, high, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def demands(low, high, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """Capacities of every least demand; GOAL[4] are strides of the free ones, 0 otherwise."""
     found = ()
     for i in tl.static_range(len(SPEC.fitted)):
@@ -74,7 +74,7 @@ def corners(low, high, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl
 @triton.jit
 def split(low, high, other, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """Capacities and counts by fitted request."""
-    points = corners(low, high, tables, TRIAL, GOAL, SPEC)
+    points = demands(low, high, tables, TRIAL, GOAL, SPEC)
     capacity = ()
     count = ()
     for i in tl.static_range(len(SPEC.fitted)):
@@ -92,7 +92,7 @@ def possible(
     low, high, other, chunk, experts, blocks, copies, rooms, tables,
     TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
-    """Whether some least demand fits: [scenario, world, class, 1]."""
+    """Whether some least demand fits: [scenario, option, class, 1]."""
     capacity, count = split(low, high, other, tables, TRIAL, GOAL, SPEC)
     usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
     return some(fits(usable, chunk, experts, rooms, tables, SPEC), 3)
@@ -112,7 +112,7 @@ def raise_capacity(
     valid = (first < high[Q]) & (lane < SPEC.fitted[Q][8])
     first = tl.where(valid, first, low[Q])
     above = floor_div(tl.where(valid, high[Q] - 1 - first, 0), P)
-    # Round 0 tries the requested capacity; a class then climbs from below its first rung.
+    # Round 0 tries the requested capacity; a class is then bisected from below its first step.
     fit = valid & (rooms[0] < rooms[0])
     at_high = fit
     start = tl.where(fit, 0, -1) + above * 0
@@ -186,24 +186,24 @@ def most_in(P: tl.constexpr, rests, held, SPEC: tl.constexpr):
     limit = rests[0] * 0 + held * 0 + SPEC.unbounded
     if POOL[5] >= 0:
         limit = limit * 0 + POOL[5]
-    for r in tl.static_range(len(SPEC.rows)):
-        if len(SPEC.rows[r][0]) > 0:
-            if len(SPEC.rows[r][0][P][0]) > 0:
-                here = most_beside(rests[r], held + POOL[6], SPEC.rows[r][0][P])
+    for b in tl.static_range(len(SPEC.budgets)):
+        if len(SPEC.budgets[b][0]) > 0:
+            if len(SPEC.budgets[b][0][P][0]) > 0:
+                here = most_beside(rests[b], held + POOL[6], SPEC.budgets[b][0][P])
                 limit = tl.minimum(limit, here - POOL[6])
     return tl.where(limit < 0, limit, rounded_down(tl.maximum(limit, 0), POOL[3]))
 
 
 @triton.jit
 def with_blocks(P: tl.constexpr, rests, before, after, SPEC: tl.constexpr):
-    """What the rows have left when a pool goes from one count to another."""
+    """What the budgets have left when a pool goes from one count to another."""
     out = ()
-    for r in tl.static_range(len(SPEC.rows)):
-        rest = rests[r]
-        if len(SPEC.rows[r][0]) > 0:
-            if len(SPEC.rows[r][0][P][0]) > 0:
-                rest = rest + pool_bytes(before + SPEC.pools[P][6], SPEC.rows[r][0][P][0])
-                rest = rest - pool_bytes(after + SPEC.pools[P][6], SPEC.rows[r][0][P][0])
+    for b in tl.static_range(len(SPEC.budgets)):
+        rest = rests[b]
+        if len(SPEC.budgets[b][0]) > 0:
+            if len(SPEC.budgets[b][0][P][0]) > 0:
+                rest = rest + pool_bytes(before + SPEC.pools[P][6], SPEC.budgets[b][0][P][0])
+                rest = rest - pool_bytes(after + SPEC.pools[P][6], SPEC.budgets[b][0][P][0])
         out = out + (rest,)
     return out
 
@@ -213,10 +213,10 @@ def raise_blocks(
     low, high, other, chunk, experts, blocks, copies, rooms, tables,
     GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
-    """Inverse of the byte rows, over every least demand of the others; -1 where none fits."""
+    """What the budgets leave, over every least demand of the others; -1 where none fits."""
     capacity, count = split(low, high, other, tables, -1, GOAL, SPEC)
     usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
-    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
     found = most_in(GOAL[1], rests, usable[GOAL[1]], SPEC)
     fit = fits(usable, chunk, experts, rooms, tables, SPEC)
     return most(tl.where(fit, found, -1), 3)
@@ -225,7 +225,7 @@ def raise_blocks(
 @triton.jit
 def fill(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
     """Pools of the last goals one after the other."""
-    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
     for i in tl.static_range(len(SPEC.tail)):
         raised = most_in(SPEC.tail[i], rests, usable[SPEC.tail[i]], SPEC)
         rests = with_blocks(SPEC.tail[i], rests, usable[SPEC.tail[i]], raised, SPEC)
@@ -236,7 +236,7 @@ def fill(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
 @triton.jit
 def share_out(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
     """Blocks within floor(share x (quota less all but the share pools)), pool by pool."""
-    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
     shared = rests
     for i in tl.static_range(len(SPEC.shares)):
         held = usable[SPEC.shares[i][0]]
@@ -252,14 +252,14 @@ def share_out(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
 
 @triton.jit
 def most_by_share(rests, shared, held, SHARE: tl.constexpr, SPEC: tl.constexpr):
-    """One pool's blocks within its share of every row, its floor at least."""
+    """One pool's blocks within its share of every budget, its floor at least."""
     P: tl.constexpr = SHARE[0]
     cap = most_in(P, rests, held, SPEC)
-    for r in tl.static_range(len(SPEC.rows)):
-        if len(SPEC.rows[r][0]) > 0:
-            if len(SPEC.rows[r][0][P][0]) > 0:
-                budget = floor_div(tl.maximum(shared[r], 0) * SHARE[1], SHARE[2])
-                here = most_beside(budget, held * 0, SPEC.rows[r][0][P])
+    for b in tl.static_range(len(SPEC.budgets)):
+        if len(SPEC.budgets[b][0]) > 0:
+            if len(SPEC.budgets[b][0][P][0]) > 0:
+                held_bytes = floor_div(tl.maximum(shared[b], 0) * SHARE[1], SHARE[2])
+                here = most_beside(held_bytes, held * 0, SPEC.budgets[b][0][P])
                 cap = tl.minimum(cap, here - SPEC.pools[P][6])
     return tl.maximum(held, rounded_down(tl.maximum(cap, 0), SPEC.pools[P][3]))
 
@@ -268,17 +268,17 @@ def most_by_share(rests, shared, held, SHARE: tl.constexpr, SPEC: tl.constexpr):
 def most_kept(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
     """Most expert slots that can stay during prefill beside everything else."""
     low = least_kept(experts, SPEC.experts)
-    rests = row_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
     start = low
     end = experts
     for _ in range(tl.load(tables + SPEC.kept_rounds)):
         middle = (start + end + 1) >> 1
         fit = middle >= 0
-        for r in tl.static_range(len(SPEC.rows)):
-            if SPEC.rows[r][1] > 0 and SPEC.rows[r][2]:
-                more = expert_bytes(middle, SPEC.rows[r][1], SPEC.experts)
-                less = expert_bytes(low, SPEC.rows[r][1], SPEC.experts)
-                fit = fit & (more - less <= rests[r])
+        for b in tl.static_range(len(SPEC.budgets)):
+            if SPEC.budgets[b][1] > 0 and SPEC.budgets[b][2]:
+                more = expert_bytes(middle, SPEC.budgets[b][1], SPEC.experts)
+                less = expert_bytes(low, SPEC.budgets[b][1], SPEC.experts)
+                fit = fit & (more - less <= rests[b])
         start = tl.where(fit, middle, start)
         end = tl.where(fit, end, middle - 1)
     return start
@@ -286,12 +286,12 @@ def most_kept(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
 
 @triton.jit
 def largest(
-    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables, world,
+    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables, option,
     GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
-    """The largest value of a goal's variable in every world, the rest at its least."""
+    """The largest value of a goal's variable for every option, the rest at its least."""
     if GOAL[0] == "choice":
-        return rooms[0] * 0 - tl.load(tables + GOAL[6] + world)
+        return rooms[0] * 0 - tl.load(tables + GOAL[6] + option)
     elif GOAL[0] == "capacity":
         return raise_capacity(
             low, high, other, chunk, experts, blocks, copies, rooms, tables, GOAL, SPEC

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.kernels.arrays.candidates import falling_points
 from kvplan.kernels.arrays.compiled import Batch
-from kvplan.kernels.arrays.layout import RowLayout
+from kvplan.kernels.arrays.layout import BudgetLayout
 from kvplan.kernels.arrays.needs import BatchNeeds
 from kvplan.kernels.arrays.scenarios import RefusedError
 from kvplan.kernels.instance import FLIGHT, LIVE, PEAK, STATE, CacheRule, Instance
@@ -25,10 +25,10 @@ class Goal(NamedTuple):
     kind: str  # start, a variable's kind, settle or end
     position: int
     classes: int  # lanes over residue classes, a power of two
-    corners: int  # lanes over low points, a power of two
-    strides: tuple[int, ...]  # of every fitted request among the corners; 0: not free
+    demands: int  # lanes over low points, a power of two
+    strides: tuple[int, ...]  # of every fitted request among the demands; 0: not free
     rounds: int  # offset of the number of bisections
-    extra: int  # offset of the options by world, or of the most copies
+    extra: int  # offset of the options by combination, or of the most copies
 
 
 class Spec(NamedTuple):
@@ -39,14 +39,14 @@ class Spec(NamedTuple):
     copied: tuple[int, ...]  # among `batches`
     fitted: Numbers  # (flight, bears attention, is count, period, points padded, points, offset,
     # offset of residues, residues)
-    rows: Numbers  # (buffers by pool, layers, lent, offset of staging or -1, of options or -1)
+    budgets: Numbers  # (buffers by pool, layers, lent, offset of staging or -1, of options or -1)
     goals: tuple[Goal, ...]
     tail: tuple[int, ...]
     shares: Numbers  # (pool, numerator, denominator)
     experts: Numbers  # (sizes, granule, keep, lend num, lend den)
     least_slots: int
-    worlds: int  # a power of two
-    options: int  # worlds that exist
+    starts: int  # combinations of options, padded to a power of two
+    options: int  # combinations that exist
     kept_rounds: int  # offset
     unbounded: int
 
@@ -85,10 +85,10 @@ class SpecBuilder:
         instance, batch = self.instance, self.batch
         batches, copied = self._batches()
         experts = instance.experts
-        worlds = power_of_two(len(batch.layout.worlds))
+        starts = power_of_two(len(batch.layout.starts))
         fitted = tuple(self._fitted(index) for index in range(len(instance.fitted)))
         goals, tail = self._goals(copied)
-        lanes = worlds * max(goal.classes * goal.corners for goal in goals)
+        lanes = starts * max(goal.classes * goal.demands for goal in goals)
         if lanes > MOST_LANES:
             raise RefusedError(f"the Triton kernel does not take {lanes} lanes a scenario")
         return Spec(
@@ -96,7 +96,7 @@ class SpecBuilder:
             batches=batches,
             copied=tuple(range(len(batches) - len(copied), len(batches))),
             fitted=fitted,
-            rows=tuple(self._row(row, worlds) for row in batch.layout.rows),
+            budgets=tuple(self._budget(each, starts) for each in batch.layout.budgets),
             goals=goals,
             tail=tail,
             shares=tuple(
@@ -112,8 +112,8 @@ class SpecBuilder:
                 experts.lend_den,
             ),
             least_slots=experts.least if experts is not None else 0,
-            worlds=worlds,
-            options=len(batch.layout.worlds),
+            starts=starts,
+            options=len(batch.layout.starts),
             kept_rounds=self.rounds + len(instance.goals),
             unbounded=UNBOUNDED,
         )
@@ -201,21 +201,21 @@ class SpecBuilder:
             residues, len(candidates.residues),
         )  # fmt: skip
 
-    def _row(self, row: RowLayout, worlds: int) -> Numbers:
-        staging = self._add(row.staging) if row.staging else -1
+    def _budget(self, budget: BudgetLayout, starts: int) -> Numbers:
+        staging = self._add(budget.staging) if budget.staging else -1
         options = -1
-        if any(row.options):
-            padding = worlds - len(row.options)
-            options = self._add([*row.options, *([0] * padding)])
+        if any(budget.options):
+            padding = starts - len(budget.options)
+            options = self._add([*budget.options, *([0] * padding)])
         buffers = tuple(
             (
                 pool,
                 sum(size for size, _ in pool),
                 sum(granule - 1 for size, granule in pool if size % granule),
             )
-            for pool in row.pools
+            for pool in budget.pools
         )
-        return buffers, row.layers, row.lent, staging, options
+        return buffers, budget.layers, budget.lent, staging, options
 
     def _goals(self, copied: list[int]) -> tuple[tuple[Goal, ...], tuple[int, ...]]:
         """Every step, and the pools of the last goals that are filled in one pass."""
@@ -230,8 +230,8 @@ class SpecBuilder:
             assert variable is not None
             kind, position, extra = variable.kind, variable.position, 0
             if kind == "choice":
-                by_world = [world[position] for world in self.batch.layout.worlds]
-                extra = self._add(by_world + [0] * (power_of_two(len(by_world)) - len(by_world)))
+                by_option = [start[position] for start in self.batch.layout.starts]
+                extra = self._add(by_option + [0] * (power_of_two(len(by_option)) - len(by_option)))
             elif kind == "copies":
                 position, extra = copied.index(position), self.most_copies
             goals.append(self._goal(kind, position, free, self.rounds + number, extra))
@@ -246,8 +246,8 @@ class SpecBuilder:
     def _goal(
         self, kind: str, position: int, free: list[bool], rounds: int, extra: int = 0
     ) -> Goal:
-        """Lanes of a step: classes of its own capacity, corners of the other free ones."""
-        classes, corners, strides = 1, 1, []
+        """Lanes of a step: classes of its own capacity, demands of the other free ones."""
+        classes, demands, strides = 1, 1, []
         for index in range(len(free)):
             if not free[index]:
                 strides.append(0)
@@ -255,9 +255,9 @@ class SpecBuilder:
                 classes = power_of_two(len(self.batch.candidates[index].residues))
                 strides.append(0)
             else:
-                strides.append(corners)
-                corners *= power_of_two(self.batch.candidates[index].points)
-        return Goal(kind, position, classes, corners, tuple(strides), rounds, extra)
+                strides.append(demands)
+                demands *= power_of_two(self.batch.candidates[index].points)
+        return Goal(kind, position, classes, demands, tuple(strides), rounds, extra)
 
 
 def _tail_from(instance: Instance) -> int:

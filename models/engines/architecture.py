@@ -10,8 +10,8 @@ from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields, text_fields
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.loader import load_data
 from kvplan.models.messages import one_of, shown
+from kvplan.models.reading.loader import load_data
 
 _SIGNS = {
     "kv_lora_rank": "kv_lora_rank and qk_rope_head_dim",

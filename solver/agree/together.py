@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.models import AgreementFailed, InvalidProblem, Plan, Problem
-from kvplan.models.doubts import spread_doubts
 from kvplan.models.local import LocalView, brief
+from kvplan.models.measured.doubts import spread_doubts
 from kvplan.models.plan import Solver
 from kvplan.solver.agree.compare import check_outcomes, check_views
 from kvplan.solver.agree.gather import Comm, gather

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, copies_held
 from kvplan.models import CheckFailed, Plan
-from kvplan.models.frozen_dict import FrozenDict
+from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import Solver
 from kvplan.solver.check import Decisions
 from kvplan.solver.formulate.formulation import Formulation

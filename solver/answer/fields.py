@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
-from kvplan.models.frozen_dict import FrozenDict
+from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
 from kvplan.solver.answer.assemble import Credit
 from kvplan.solver.answer.binding import binding_rows

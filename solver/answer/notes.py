@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.kernels.instance import Variable
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
-from kvplan.models.doubts import doubts_of
+from kvplan.models.measured.doubts import doubts_of
 from kvplan.models.units import human_bytes
 from kvplan.solver.answer.shortages import Shortage, shortage_at
 from kvplan.solver.formulate.formulation import Formulation

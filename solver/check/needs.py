@@ -165,7 +165,6 @@ class BatchNeed:
         self._requests, self._given = sum(batch.given.counts), with_tokens(batch.given[:3])
         self._follows = any(rule.flight == 0 for rule in rules)
         self._holds: dict[int, list[Hold]] = {}
-        self._raws: dict[int, list[int]] = {}
 
     def raw(self, loads: Sequence[Load], flight: int) -> list[int]:
         """Blocks by pool, with the fitted requests at some loads.
@@ -175,16 +174,12 @@ class BatchNeed:
         flight : tokens of a prefill in flight.
         """
         flight = flight if self._follows else 0
-        if not loads and flight in self._raws:
-            return self._raws[flight]
         if flight not in self._holds:
             self._holds[flight] = self._given_holds(flight)
         raw = [0] * self._pools
         requests = self._requests + sum([count for _, _, count in loads])
         for rule, known in zip(self._rules, self._holds[flight], strict=True):
             raw[rule.pool] += self._need(rule, known, loads, flight, requests)
-        if not loads:
-            self._raws[flight] = raw
         return raw
 
     def _need(
@@ -205,7 +200,7 @@ class BatchNeed:
         if not self._given:
             return [NOTHING] * len(self._rules)
         many = len(self._given[0]) >= MANY
-        columns = _arrays(self._rules, self._given, flight) if many else self._given
+        columns = arrays_of(self._rules, self._given, flight) if many else self._given
         found = []
         for rule in self._rules:
             shared, tokens = self._prefix // rule.block_tokens, rule.flight or flight
@@ -226,7 +221,7 @@ def with_tokens(columns: Sequence[Sequence[int]]) -> list[Sequence[int]]:
     return [*zip(*kept, strict=True)]
 
 
-def _arrays(rules: Sequence[Rule], columns: Sequence[Sequence[int]], flight: int) -> list[Any]:
+def arrays_of(rules: Sequence[Rule], columns: Sequence[Sequence[int]], flight: int) -> list[Any]:
     """Columns as arrays, of plain Python integers where 64 bits could be too few."""
     import numpy as np
 

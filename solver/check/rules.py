@@ -40,15 +40,12 @@ class Decisions(NamedTuple):
 
 
 class Held(Protocol):
-    """What a resize keeps from an earlier plan."""
+    """What a resize keeps: bytes of an "auto" granule by rank, usable blocks at least by pool."""
 
     @property
-    def granules(self) -> Mapping[str, int]:
-        """Bytes of an "auto" granule, by rank name."""
-
+    def granules(self) -> Mapping[str, int]: ...
     @property
-    def floors(self) -> Mapping[str, int]:
-        """Usable blocks at least, by pool name."""
+    def floors(self) -> Mapping[str, int]: ...
 
 
 Blocks = list[int]

@@ -45,8 +45,8 @@ def load_plan(source: str) -> Plan:
     from pydantic import ValidationError
 
     from kvplan.models import InvalidProblem, Plan
-    from kvplan.models.faults import faults_of
-    from kvplan.models.loader import load_data
+    from kvplan.models.reading.faults import faults_of
+    from kvplan.models.reading.loader import load_data
 
     data = load_data(source)
     name = "standard input" if source == "-" else source

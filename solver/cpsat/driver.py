@@ -9,6 +9,7 @@ from enum import Enum
 from ortools.sat.python import cp_model
 
 from kvplan.models import SolverError
+from kvplan.solver.cpsat.configurations import Configuration, configured
 from kvplan.solver.cpsat.linear import Linear
 from kvplan.solver.cpsat.model import Model
 
@@ -18,9 +19,7 @@ ALLOWANCE = 0.35
 AFTER_UNPROVEN = 0.1  # for all goals after one that stays unproven
 RESERVED = 0.1  # share of a deadline that is kept for them
 WALL_GUARD_S = 10.0  # of an answer without a deadline
-SLICE_GUARD_S, SLICE_GUARD = 0.5, 20  # of a solve: wall seconds, and more a deterministic one
-# Configurations in turn, each round of slices longer. Plain (level 2 without presolve) proves most
-# models in a millisecond, presolve those whose bounds creep, LP_SEARCH the knapsacks.
+# Every round of configurations gets longer slices.
 _FIRST_SLICE, _GROWTH, _LONGEST_SLICE = 0.01, 3, 30.0
 
 
@@ -31,14 +30,6 @@ class Verdict(Enum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNKNOWN = "unknown"
-
-
-class Configuration(Enum):
-    """How CP-SAT searches."""
-
-    PLAIN = "plain"
-    PRESOLVE = "presolve"
-    LP_SEARCH = "lp search"
 
 
 class Driver:
@@ -160,7 +151,7 @@ class Driver:
         self.bound = None
         best = Verdict.UNKNOWN
         for slice_time, wall_s, configuration in self._slices():
-            verdict = self._solve(form, _solver(slice_time, wall_s, configuration))
+            verdict = self._solve(form, configured(slice_time, wall_s, configuration))
             if verdict is Verdict.INFEASIBLE:
                 if self.model.hint_holds:  # which refutes the verdict
                     continue
@@ -193,7 +184,7 @@ class Driver:
             wall_s = self.time_left()
             if configuration is first or wall_s <= 0:
                 continue
-            verdict = self._solve(form, _solver(ALLOWANCE, wall_s, configuration))
+            verdict = self._solve(form, configured(ALLOWANCE, wall_s, configuration))
             if verdict is not Verdict.UNKNOWN:
                 return verdict
         return Verdict.UNKNOWN
@@ -236,20 +227,3 @@ class Driver:
 def _whole(bound: float) -> int | None:
     """A bound that a double still holds exactly, rounded to the nearest whole number."""
     return int(bound + 0.5) if abs(bound) < 2**53 else None
-
-
-def _solver(slice_time: float, wall_s: float, configuration: Configuration) -> cp_model.CpSolver:
-    """One worker and a fixed seed; `slice_time` is deterministic."""
-    solver = cp_model.CpSolver()
-    parameters = solver.parameters
-    parameters.num_workers = 1
-    parameters.random_seed = 0
-    parameters.cp_model_presolve = configuration is Configuration.PRESOLVE
-    parameters.linearization_level = 2
-    parameters.absolute_gap_limit = 0  # compared as doubles: beyond 2^53 a gap would look closed
-    parameters.catch_sigint_signal = False  # Ctrl-C is the caller's
-    parameters.max_deterministic_time = slice_time
-    parameters.max_time_in_seconds = min(wall_s, SLICE_GUARD_S + SLICE_GUARD * slice_time)
-    if configuration is Configuration.LP_SEARCH:
-        parameters.search_branching = cp_model.LP_SEARCH
-    return solver

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.lazy import cached_property
+from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.problem import request_name
 from kvplan.models.units import LIMIT
 from kvplan.solver.explore.axes import Axis, Steps

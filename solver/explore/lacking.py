@@ -39,7 +39,7 @@ def _part(batch: Batch, scenarios: Scenarios) -> Lacking:
     scenarios = checked(batch, scenarios)
     rooms = batch.layout.rooms(batch.arrays, scenarios.quotas)
     tile = Tile(batch.arrays, batch.layout, batch.demand, scenarios, rooms)
-    usable = Search(tile, batch.candidates).usable(tile.start)
+    usable = Search(tile, batch.candidates).usable(tile.undecided)
     is_limited: Any = np.zeros(1, dtype=np.bool_)
     for pool, blocks in zip(batch.instance.pools, usable, strict=True):
         if pool.most is not None:
@@ -57,10 +57,10 @@ def _part(batch: Batch, scenarios: Scenarios) -> Lacking:
 
 def _worst(batch: Batch, tile: Tile, usable: list[Any], quotas: Any) -> tuple[Array, Array]:
     """Of every least demand the largest shortage, and the first row that has it."""
-    start = tile.start
+    start = tile.undecided
     taken = {
         id(member): options + tile.taken(row, usable, start.chunk, start.experts)
-        for row, options in zip(batch.layout.rows, tile.options, strict=True)
+        for row, options in zip(batch.layout.budgets, tile.options, strict=True)
         for member in row.members
     }
     shape = (1,) * batch.layout.axes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kvplan.models import InvalidProblem
-from kvplan.models.overrides import set_path
+from kvplan.models.reading.overrides import set_path
 from kvplan.solver.explore.axes import Axis
 
 

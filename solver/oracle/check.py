@@ -8,10 +8,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from kvplan.models.faults import faults_of
 from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
+from kvplan.models.reading.faults import faults_of
 from kvplan.solver.oracle import figures, rules
 from kvplan.solver.oracle.replay import Replay
 from kvplan.solver.oracle.shares import shares

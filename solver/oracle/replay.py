@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.models.demands import Batch, Request
-from kvplan.models.lazy import cached_property
+from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.plan import Plan, RequestPlan
 from kvplan.models.pools import Pool
 from kvplan.models.problem import Problem, request_name

@@ -15,7 +15,6 @@ from kvplan.solver.oracle import rules
 from kvplan.solver.oracle.linear import goal_form
 from kvplan.solver.oracle.memory import pool_bytes, quota_of, staging_bytes, usage
 from kvplan.solver.oracle.replay import Replay
-from kvplan.solver.oracle.settings import may_keep
 
 
 def shares(replay: Replay) -> Iterator[rules.Found]:
@@ -105,4 +104,6 @@ def _fewest(replay: Replay) -> int | None:
     experts, slots = replay.problem.experts, replay.plan.expert_slots
     if experts is None or slots is None:
         return None
-    return next(kept for kept in range(slots + 1) if may_keep(experts, slots, kept))
+    if experts.lend is None:
+        return slots
+    return min(slots, max(experts.lend.keep, math.ceil(slots * (1 - experts.lend.fraction))))

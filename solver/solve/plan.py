@@ -36,8 +36,8 @@ def plan(
     solver : "auto": the nested search where its answer is a proof, else CP-SAT with the search's
         point and bounds. "cp-sat": the whole integer program. "bisect": the search alone, which
         says what it proves.
-    deadline : seconds for CP-SAT; then the best checked plan so far is returned, status "feasible"
-        unless the search has proven it.
+    deadline : wall seconds for CP-SAT; None: a fixed amount of work, about two seconds. Then the
+        best checked plan so far is returned, status "feasible" unless the search has proven it.
     replay : let the oracle replay the plan block by block as well (0.2 to 0.6 ms for a problem of
         usual size); `proof.replayed` records it.
     device : with solver "bisect": None is the host, "cpu" torch tensors there, "cuda", "cuda:1",
@@ -48,6 +48,8 @@ def plan(
     Raises
     ------
     Infeasible : nothing fits; what is short, where, and by how many bytes.
+    Undecided : no plan was found and none was ruled out: by "bisect" under linear constraints, or
+        by the deadline.
     InvalidProblem : the problem, or an argument, makes no sense; torch or the device is missing.
     SolverError : kvplan failed; never a wrong plan.
     """

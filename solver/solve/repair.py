@@ -94,6 +94,8 @@ def _narrowings(
     """The instance with the bound of one variable tightened so that the row holds, or half so."""
     for coefficient, variable, option in broken.members:
         if option >= 0:
+            if (point.options[variable.position] == option) is (coefficient > 0):
+                continue
             yield _with_option(instance, variable.position, option, wanted=coefficient > 0)
             continue
         whole = -(-broken.missing // abs(coefficient)) if coefficient else 0
@@ -131,7 +133,7 @@ def _with_copies(
     bounds: tuple[int | None, int | None],
     ask: Questions,
 ) -> Iterator[Instance]:
-    """Pools that hold enough copies, or one that holds no more, or requests that need more."""
+    """Pools that hold so many copies, or one that holds no more; smaller or larger requests."""
     least, most = bounds
     raw = ask.raw(point, batch)
     child: Instance | None = instance
@@ -144,14 +146,17 @@ def _with_copies(
             capped = _narrowed(instance, Variable("blocks", index), None, held)
             if capped is not None:
                 yield capped
-    if least is not None:
-        yield from () if child is None else (child,)
-        return
+    if least is not None and child is not None:
+        yield child
     for index in instance.batches[batch].fitted:
-        kind = "count" if instance.fitted[index].is_count else "capacity"
-        grown = _narrowed(instance, Variable(kind, index), instance.fitted[index].most, None)
-        if grown is not None and grown != instance:
-            yield grown
+        request = instance.fitted[index]
+        variable = Variable("count" if request.is_count else "capacity", index)
+        if most is None:
+            resized = _narrowed(instance, variable, None, ask.value(point, variable) // 2)
+        else:
+            resized = _narrowed(instance, variable, request.most, None)
+        if resized is not None and resized != instance:
+            yield resized
 
 
 def _narrowed(

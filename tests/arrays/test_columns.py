@@ -55,7 +55,6 @@ DATA: dict[str, Any] = {
         {"prefill": [-1]},
         {"prefill": [2**62]},
         {"capacity:long": [49]},
-        {"capacity:long": [50]},
         {"capacity:short": [-1]},
         {"capacity:slots": [19]},
         {"capacity:slots": [-1]},
@@ -84,6 +83,20 @@ def test_no_such_device_or_kernel() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     with pytest.raises(InvalidProblem, match="device: expected a device that torch has here"):
         fit(problem, {"quota": [1]}, device="nowhere")
+
+
+def test_a_capacity_that_cannot_shrink_is_given() -> None:
+    """At its least a fitted request is a fixed one, as `plan` takes it."""
+    values = [50, 51, 60]
+    sweep = fit(Problem.model_validate(DATA), {"capacity:long": values, "quota": [400] * 3})
+    for index, value in enumerate(values):
+        chat, many = DATA["batches"]
+        long = {**chat["requests"][0], "capacity": value}
+        batches = [{**chat, "requests": [long, *chat["requests"][1:]]}, many]
+        ranks = [{"name": "a", "quota": 400}]
+        answer = plan(Problem.model_validate({**DATA, "batches": batches, "ranks": ranks}))
+        assert sweep.capacities[index, 0] == answer.requests[0].capacity == value
+        assert sweep.blocks[index].tolist() == [answer.blocks["p"]]
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.kernels.arrays import Scenarios
+from kvplan.kernels.arrays import Scenarios, budget
+from kvplan.kernels.arrays.arrays import Arrays
 from kvplan.kernels.arrays.compiled import Batch
-from kvplan.kernels.arrays.inverse import inverses_of
 from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.kernels.arrays.staircase import build
 from kvplan.kernels.arrays.table import Swept, tabulate
@@ -70,7 +70,7 @@ def falling(ranks: int) -> Instance:
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_bytes_that_fall_along_the_candidates(ranks: int) -> None:
-    """One row: the envelope is exact. Two: rooms may be met by different candidates."""
+    """One budget: the envelope is exact. Two may be met by different candidates."""
     instance = falling(ranks)
     quotas = np.random.default_rng(1).integers(0, 900, (120, ranks))
     scenarios = Scenarios(120, quotas)
@@ -148,18 +148,16 @@ def test_shares_are_taken_of_every_byte() -> None:
 @pytest.mark.parametrize(
     "buffers", [((10, 64), (7, 24)), ((5, 1), (9, 6), (4, 4)), ((70, 64), (1, 64))]
 )
-def test_an_inverse_is_the_largest_number_of_blocks(buffers: Buffers) -> None:
+def test_pools_of_several_buffers(buffers: Buffers) -> None:
     problem = micro(
         **pool(buffers=[{"bytes": size, "granule": granule} for size, granule in buffers]),
         **one(20, fit="capacity"),
     )
-    batch = Batch(instance_of(problem))
-    rooms = [batch.arrays.ints([1500]) for _ in batch.layout.rows]
-    inverse = inverses_of(batch.arrays, batch.layout.rows, rooms, 2000)[buffers]
+    instance = instance_of(problem)
     room = np.arange(-40, 1501)
     expected = [most_blocks(int(each), buffers) for each in room]
-    assert inverse.most(batch.arrays, room).tolist() == expected
+    assert budget.most_blocks(Arrays(), room, buffers).tolist() == expected
     scenarios = Scenarios(1501, np.arange(1501)[:, None])
-    batch = Batch(instance_of(problem))
+    batch = Batch(instance)
     found = batch.solve(scenarios, rooms_of(batch, scenarios), None)
-    assert_equal(found, one_by_one(batch.instance, scenarios))
+    assert_equal(found, one_by_one(instance, scenarios))

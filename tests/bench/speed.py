@@ -9,7 +9,6 @@ import argparse
 import json
 import subprocess
 import sys
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -17,13 +16,13 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kvplan.kernels.search.ordered import complete
 from kvplan.kernels.search.search import Search
+from kvplan.kernels.values import Answer
 from kvplan.models import Problem
 from kvplan.solver import plan
 from kvplan.solver.answer.assemble import Credit, assemble
-from kvplan.solver.cpsat.box import open_box
-from kvplan.solver.cpsat.engine import least_point, world_at
+from kvplan.solver.cpsat.fill import filled
+from kvplan.solver.cpsat.goals import goal_values
 from kvplan.solver.cpsat.program import build_program
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.known import forget
@@ -44,17 +43,16 @@ LIMIT_S = 3.0
 
 
 def open_defaults(problem: Problem) -> bool:
-    """The same model with open domains, no hint, and CP-SAT's own parameters; whether proved.
+    """The same model without a hint, with CP-SAT's own parameters; whether proved.
 
     Built, solved and written out like `plan` does it, but without the search.
     """
     formulation = formulate(problem)
-    nested = Search(formulation.instance)
+    search = Search(formulation.instance)
     instance = formulation.instance
-    program = build_program(instance, nested.demand, open_box(instance), least_point(instance))
+    program = build_program(instance)
     model = program.model
-    decided = []
-    for form, scale in program.goals:
+    for form, _ in program.goals:
         if form.terms:
             model.cp.maximize(model.expr(form))
             solver = cp_model.CpSolver()
@@ -63,9 +61,11 @@ def open_defaults(problem: Problem) -> bool:
                 return False
             model.hints = [solver.value(variable) for variable in model.variables]
             model.bound(form, model.value(form), model.value(form))
-        decided.append(Fraction(model.value(form), scale))
-    answer = complete(nested, world_at(nested, program.point(), len(decided)), decided)
-    assemble(formulation, nested, answer, Credit("cp-sat", "cp-sat"))
+    raws = program.raw_blocks()
+    point = filled(instance, program.point(), raws)
+    values = goal_values(instance, point, raws)
+    answer = Answer(point, values, values, exact=True)
+    assemble(formulation, search, answer, Credit("cp-sat", "cp-sat"))
     return True
 
 
@@ -82,26 +82,26 @@ def each(problems: dict[str, Problem], rounds: int, solver: Any = "auto") -> dic
 
 
 def against_open(problems: dict[str, Problem], rounds: int) -> dict[str, Any]:
-    """cp-sat boxed and hinted beside the open model, in turns."""
-    boxed, opened, unproved = [], [], []
+    """cp-sat hinted beside the plain model, in turns."""
+    hinted, opened, unproved = [], [], []
     for name, problem in problems.items():
         if not open_defaults(problem):
             unproved.append(name)
         times = interleaved(
             {
-                "boxed": partial(plan, problem, solver="cp-sat"),
+                "hinted": partial(plan, problem, solver="cp-sat"),
                 "open": partial(open_defaults, problem),
             },
             rounds,
-            before={"boxed": forget},
+            before={"hinted": forget},
         )
-        boxed.append(times["boxed"])
+        hinted.append(times["hinted"])
         opened.append(times["open"])
     return {
-        "boxed": spread(boxed),
+        "hinted": spread(hinted),
         "open_defaults": spread(opened),
         "open_unproved": unproved,
-        "median_ratio": round(median(o / b for o, b in zip(opened, boxed, strict=True)), 1),
+        "median_ratio": round(median(o / b for o, b in zip(opened, hinted, strict=True)), 1),
     }
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.overrides import apply_overrides
+from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver import plan
 from kvplan.solver.explore import explore
 from support.cases import CASES, load

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.overrides import apply_overrides
+from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.explore.grid import build_grid
 from support.cases import CASES, load
 from support.explored import RICH

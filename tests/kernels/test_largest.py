@@ -81,12 +81,12 @@ def test_a_guess_sees_the_last_sample_and_the_first_that_failed() -> None:
         return 500 + 100 * len(seen)
 
     assert Line(640, 0, 1000).largest(guess) == 640
-    assert seen[:2] == [(0, 1000), (600, 1000)]
+    assert seen[:3] == [(0, 1000), (600, 1000), (700, 1000)]
 
 
 @pytest.mark.parametrize("step", range(-3, 4))
 def test_a_good_guess_costs_few_probes(step: int) -> None:
-    """The first guess is rough and taken alone; later ones are probed with their neighbour."""
+    """The first guess is rough, the second near; a repeated one moves on by one."""
     line = Line(10**6, 0, 10**9)
     guesses = iter([10**6 + 10 * step, *[10**6 + step] * GUESSES])
     assert line.largest(lambda a, b: next(guesses)) == 10**6

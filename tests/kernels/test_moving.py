@@ -219,3 +219,17 @@ def test_limits_are_no_part_of_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> 
         case.rests = [rest] * len(case.rests)
         found = case.moving.largest(case.rests, case.first, case.period, SPAN)
         assert found == case.scanned(SPAN)
+
+
+def test_max_blocks_of_several_pools_are_guessed_as_bytes_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bytes bound nothing here: the first pool's limit alone does."""
+    asked = evaluated(monkeypatch)
+    pools = [{"name": "p", "bytes": 10, "max_blocks": 5000}, {"name": "q", "bytes": 10}]
+    caches = [{"name": f"c{name}", "pool": name, "kind": "full"} for name in "pq"]
+    evaluator = Evaluator(instance_of(micro(pools=pools, caches=caches, **one(1))))
+    moved = [MovingPool(k, 0, (NeedTerm(k, 1 + k, 16),), 0) for k in range(2)]
+    moving = Moving(evaluator, moved, [0, 0])
+    assert moving.largest([0, 10**15], 16, 16, 2**30) == 5000 * 16
+    assert len(asked) <= 6

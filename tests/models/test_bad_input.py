@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvplan.models import Infeasible, InvalidProblem, Problem, Shortfall
-from kvplan.models.faults import MOST_FAULTS
+from kvplan.models.reading.faults import MOST_FAULTS
 from support.bad import refused, small
 from support.rich import FLYING, STAGED, Path, replaced
 

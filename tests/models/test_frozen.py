@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from kvplan.models import Plan, Problem
-from kvplan.models.frozen_dict import FrozenDict
+from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.solver import plan
 from support.micro import micro, one
 from support.rich import RICH

@@ -15,7 +15,7 @@ from types import ModuleType
 import kvplan.kernels
 import kvplan.models
 import kvplan.solver
-from kvplan.models.lazy import cached_property
+from kvplan.models.immutable.lazy import cached_property
 
 
 class Slow:

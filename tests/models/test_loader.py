@@ -18,8 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kvplan.models import Fault, InvalidProblem, Problem
-from kvplan.models.loader import MOST_BYTES, load_data, parse_text
-from kvplan.models.plain import DEEPEST, MOST_NODES
+from kvplan.models.reading.loader import MOST_BYTES, load_data, parse_text
+from kvplan.models.reading.plain import DEEPEST, MOST_NODES
 
 SMALL = {"ranks": [{"name": "r0", "quota": "1GiB"}]}
 

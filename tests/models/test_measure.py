@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvplan.models import InvalidProblem
-from kvplan.models.doubts import doubts_of, spread_doubts
+from kvplan.models.measured.doubts import doubts_of, spread_doubts
 from kvplan.models.ranks import Rank, RankMemory
 
 GIB = 2**30

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.overrides import apply_overrides, split_path
+from kvplan.models.reading.overrides import apply_overrides, split_path
 from support.rich import STAGED
 
 

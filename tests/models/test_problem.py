@@ -15,7 +15,7 @@ import yaml
 
 from kvplan.models import Problem
 from kvplan.models.elastic import Prefill, Staging
-from kvplan.models.references import known_variables
+from kvplan.models.reading.references import known_variables
 from support.rich import FLYING, RICH, STAGED
 
 GIB = 2**30

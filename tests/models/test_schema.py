@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kvplan.models import InvalidProblem, Plan, Problem
-from kvplan.models.loader import load_data
+from kvplan.models.reading.loader import load_data
 from kvplan.solver import plan
 from support.rich import RICH, paths_of, replaced
 

@@ -22,7 +22,7 @@ BALANCED = (("160.40", "14.10"), ("160.04", "14.46"), ("160.22", "14.27"))
 
 
 def rank(name: str, free: str, non_torch: str, headroom: Any, **memory: Any) -> dict[str, Any]:
-    instance = {
+    readings = {
         "total": "287.98GiB",
         "free": f"{free}GiB",
         "utilization": 0.9,
@@ -33,7 +33,7 @@ def rank(name: str, free: str, non_torch: str, headroom: Any, **memory: Any) -> 
         "prefill_headroom": headroom,
         **memory,
     }
-    return {"name": name, "memory": instance}
+    return {"name": name, "memory": readings}
 
 
 def solved(*ranks: dict[str, Any], **sections: Any) -> Plan:

@@ -1,4 +1,4 @@
-"""The budget of each rank: instance of the quota, the bound that rules, and who takes what."""
+"""The budget of each rank: terms of the quota, the bound that rules, and who takes what."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def test_of_equal_shares_the_utilization_is_named() -> None:
 
 def test_terms_that_are_missing_count_zero_and_are_listed_as_not_given() -> None:
     rank = rank_of(free=500)
-    instance = terms_of(rank)
+    terms = terms_of(rank)
     names = ("total", "peak_torch", "non_torch", "graphs", "safety", "connector")
-    assert {instance[name][0::2] for name in (*names, "prefill_headroom")} == {(0, "not given")}
-    assert "utilization share" not in instance
-    assert instance["free"] == (500, "measured", "")
+    assert {terms[name][0::2] for name in (*names, "prefill_headroom")} == {(0, "not given")}
+    assert "utilization share" not in terms
+    assert terms["free"] == (500, "measured", "")
     assert (rank.quota, rank.bound) == (500, "physical")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvplan.kernels.direct import Direct
+from kvplan.kernels.instance import Instance
+from kvplan.kernels.search.search import Search
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Plan, Problem
 from kvplan.solver import Planner, plan
 from support.cases import load
@@ -62,10 +63,16 @@ def test_a_plan_for_another_quota_is_written_for_that_quota() -> None:
 
 
 def test_a_wrong_answer_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check looks at the rooms of the quota that was asked for, not at the problem's."""
+    """The check looks at the quota that was asked for, not at the problem's."""
     planner = Planner(micro(**one(400, fit="capacity")))
-    real = Direct.answer
-    monkeypatch.setattr(Direct, "answer", lambda self, rooms: real(self, [r + 50 for r in rooms]))
+    real = Search.with_limits
+
+    def roomier(self: Search, instance: Instance) -> Search:
+        twin = real(self, instance)
+        twin.limits = [limit + 50 for limit in twin.limits]
+        return twin
+
+    monkeypatch.setattr(Search, "with_limits", roomier)
     with pytest.raises(CheckFailed, match="exceeds its quota"):
         planner.plan(quota=60)
 

@@ -216,13 +216,13 @@ def test_unicode_names_keep_the_columns_aligned() -> None:
 
 
 def test_a_derived_quota_shows_its_terms_and_the_bound_that_ruled() -> None:
-    instance = (
+    readings = (
         LedgerLine(consumer="total", bytes=80 * GIB, source="measured"),
         LedgerLine(
             consumer="utilization share", bytes=16 * GIB, source="solved", note="sets the quota"
         ),
     )
-    rank = rank_plan(bound="utilization", ledger=(*instance, *rank_plan().ledger))
+    rank = rank_plan(bound="utilization", ledger=(*readings, *rank_plan().ledger))
     rows = report(plan_of(rank)).splitlines()
     (share_row,) = [row for row in rows if row.startswith("utilization share")]
     assert share_row.endswith("solved             sets the quota")

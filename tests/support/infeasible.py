@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models import Infeasible, InvalidProblem, Problem
-from kvplan.models.overrides import apply_overrides
+from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver import plan
 from support.draw import Data
 from support.instances import random_problem

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvplan.models.engines.trtllm.cycles import LayerBuffers
 from kvplan.models.engines.trtllm.manager import Ask, Constraint, Manager
-from kvplan.models.loader import load_data
+from kvplan.models.reading.loader import load_data
 from support.trtllm import CONFIGS
 
 _FILE = load_data(Path(__file__).parents[1] / "cases" / "trtllm_counts.json")

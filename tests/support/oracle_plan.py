@@ -7,6 +7,7 @@ from typing import Any
 from kvplan.models import Plan, Problem
 from kvplan.models.problem import request_name
 from kvplan.solver.oracle import Best
+from kvplan.solver.oracle.linear import goals_in_order
 from kvplan.solver.oracle.memory import Item, Residents, headroom_charged, items, quota_of, usage
 
 
@@ -23,10 +24,12 @@ def plan_from(problem: Problem, found: Best) -> Plan:
         found.expert_slots_in_prefill,
         options,
     )
+    written, singles = len(problem.goals), {goal.single for goal in problem.goals}
     bound = [
         {"goal": label, "value": value, "bound": value}
-        for label, value in zip(found.labels, found.goals, strict=True)
-    ]
+        for index, (label, value) in enumerate(zip(found.labels, found.goals, strict=True))
+        if index < written or label not in singles
+    ][: len(goals_in_order(problem))]  # shares come last and are no goals
     return Plan.model_validate(
         {
             "status": "optimal",

@@ -54,7 +54,7 @@ def assert_equal(found: Fits, expected: Fits) -> None:
 def quotas_around(instance: Instance, random: Any, number: int) -> Any:
     """Quotas by rank around the instance's own, those among them; None where none can vary."""
     layout = Layout(instance)
-    if any(row.quota != layout.quotas[row.rank] for row in instance.every_budget):
+    if any(each.quota != layout.quotas[each.rank] for each in instance.every_budget):
         return None
     columns = []
     for rank in sorted(layout.quotas):

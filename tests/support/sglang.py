@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture, Attention, Latent, Layer, Recurrent
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang import FLAGS
-from kvplan.models.loader import load_data
+from kvplan.models.reading.loader import load_data
 
 Case = dict[str, Any]
 _FILE = load_data(Path(__file__).parents[1] / "cases" / "sglang.json")

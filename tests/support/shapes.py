@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.loader import load_data
+from kvplan.models.reading.loader import load_data
 
 CONFIGS: dict[str, dict[str, Any]] = load_data(
     Path(__file__).parents[1] / "cases" / "model_configs.json"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kvplan.models import Problem
-from kvplan.models.loader import load_data
+from kvplan.models.reading.loader import load_data
 
 Layer = dict[str, Any]
 FLOORS = Path(__file__).parents[1] / "cases" / "trtllm_floors.json"

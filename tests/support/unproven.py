@@ -38,8 +38,8 @@ def tied() -> Problem:
 def blind_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the search know nothing of linear constraints: it obeys them by chance."""
 
-    def search(nested: Search) -> Answer | None:
-        found = solve(nested)
+    def search(whole: Search) -> Answer | None:
+        found = solve(whole)
         if found is None:
             return None
         first, *rest = found.bounds

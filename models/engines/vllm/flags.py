@@ -12,8 +12,8 @@ from kvplan.models.engines.registry import Flag
 from kvplan.models.engines.vllm.layout import Serving
 from kvplan.models.engines.vllm.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.loader import parse_text
 from kvplan.models.messages import shown
+from kvplan.models.reading.loader import parse_text
 
 KV_DTYPES = (
     *("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kvplan.models import Problem
-from kvplan.models.references import figures
+from kvplan.models.reading.references import figures
 from kvplan.solver.answer.shortages import shortage_at_floors
 from kvplan.solver.explain.conflict.demands import Item, Items, items_of, without
 from kvplan.solver.explain.feasible import bare, fits

@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.models import Plan, Problem
 from kvplan.models.elastic import Prefill
 from kvplan.models.plan import Solver
-from kvplan.models.variables import relaxable
+from kvplan.models.reading.variables import relaxable
 from kvplan.solver.explain.chunk_floor import (
     chunk_floor,
     is_constrained,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.lazy import cached_property
-from kvplan.models.overrides import apply_overrides
+from kvplan.models.immutable.lazy import cached_property
+from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
 from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
 from kvplan.solver.explain.conflict.demands import Item, without

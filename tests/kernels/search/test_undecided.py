@@ -105,7 +105,7 @@ def falling(prefix: int, *requests: dict[str, Any]) -> Problem:
 def test_needs_that_fall_at_different_capacities_are_all_kept(prefix: int) -> None:
     several = 0
     given = {"capacity": 70, "history": 50, "count": 3}
-    for least in range(prefix + 44, prefix + 52):
+    for least in range(prefix + 4, prefix + 52, 5):
         shrinks = {"fit": "capacity", "min_capacity": least}
         first = {"name": "q", "capacity": 140, "history": 137, **shrinks}
         second = {"name": "s", "capacity": 115, "count": 2, **shrinks}

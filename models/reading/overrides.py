@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.loader import parse_text
 from kvplan.models.messages import one_of, shown
+from kvplan.models.reading.loader import parse_text
 
 _STEP = re.compile(
     r"""\[(?P<index>\*|[0-9]+)\]|\['(?P<single>[^']+)'\]|\["(?P<double>[^"]+)"\]"""

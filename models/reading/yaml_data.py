@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from kvplan.models.messages import Misfit, cut, shown
-from kvplan.models.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
+from kvplan.models.reading.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
 
 _TAG = "tag:yaml.org,2002:"
 _SEVERAL = re.compile(r"expected a single document in the stream, .* at (line \d+, column \d+)")

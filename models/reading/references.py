@@ -10,10 +10,10 @@ from kvplan.models.base import ByStage
 from kvplan.models.demands import Request
 from kvplan.models.elastic import Consumer, Option
 from kvplan.models.errors import Fault
-from kvplan.models.faults import first_faults
 from kvplan.models.messages import one_of, path_to, shown
 from kvplan.models.pools import Cache
-from kvplan.models.variables import fill_faults, goal_faults, known_variables, relax_faults
+from kvplan.models.reading.faults import first_faults
+from kvplan.models.reading.variables import fill_faults, goal_faults, known_variables, relax_faults
 
 if TYPE_CHECKING:
     from kvplan.models.problem import Problem

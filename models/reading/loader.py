@@ -14,7 +14,7 @@ from typing import Any
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, path_of, shown
-from kvplan.models.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
+from kvplan.models.reading.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
 
 MOST_BYTES = 4 * 2**20
 
@@ -86,7 +86,7 @@ def _parse(text: str) -> Any:
             return _parse_json(text)
         except (json.JSONDecodeError, RecursionError):
             pass  # a YAML flow mapping may begin alike
-    from kvplan.models.yaml_data import parse_yaml  # a caller with plain data needs no YAML
+    from kvplan.models.reading.yaml_data import parse_yaml  # a caller with plain data needs no YAML
 
     return parse_yaml(text)
 

@@ -1,0 +1,1 @@
+"""What one rank measured: a device read through torch, and doubts about its readings."""

@@ -1,0 +1,119 @@
+"""What a type checker tells a user of an installed copy, and that signatures follow the fields."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvplan.models import demands, elastic, goals, pools, problem, ranks, variants
+from kvplan.models.base import Frozen
+from support.installed import ROOT, installed_copy
+
+SNIPPET = """
+from fractions import Fraction
+
+from kvplan.models import Plan, Problem
+from kvplan.models.demands import Batch, Request
+from kvplan.models.elastic import Choice, Consumer, Experts, Lend, Option, Prefill, Staging
+from kvplan.models.goals import Constraint, Fill, Goal
+from kvplan.models.pools import Buffer, Cache, Pool, Scratch
+from kvplan.models.ranks import Rank, RankMemory, Share
+from kvplan.models.variants import Variant
+from kvplan.solver import Planner, plan
+
+memory = RankMemory(total="80GiB", utilization=0.9, safety=Share(fraction="1/50"), graphs=2**30)
+window = Cache(name="w", pool="w", kind="window", window=128, keep="live",
+               scratch=Scratch(fraction=Fraction(1, 4)))
+question = Problem(
+    ranks=[Rank(name="r0", quota="24GiB"), Rank(name="r1", memory=memory)],
+    resume_utilization="97/100",
+    pools=(Pool(name="p", bytes={0: "4KiB"}), Pool(name="w", buffers=[Buffer(bytes=4096)])),
+    caches=[Cache(name="c", pool="p", kind="full"), window],
+    batches=[Batch(name="b", requests=[Request(name="q", capacity=100, fit="capacity")])],
+    prefill=Prefill(requested=8192, step=256, staging=[Staging(name="s", per_token="160KiB")]),
+    experts=Experts(slot_bytes=[[8, "10MiB"]], lend=Lend(keep=1, fraction=0.5)),
+    consumers=[Consumer(name="weights", bytes="5GiB", phases=["load"])],
+    choices=[Choice(name="c", options=[Option(name="o", bytes={"r0": 5})])],
+    constraints=[Constraint(terms={"prefill": 1}, max=10**6)],
+    goals=["capacity:q", Goal(maximize={"prefill": 1}, curves={"prefill": [[256, 1.5]]})],
+    fill=Fill(shares={"p": 0.8}),
+    variants=[Variant(name="v", set=["prefill.requested=512"])],
+)
+answer: Plan = plan(question)
+blocks: int = answer.blocks["p"]
+share: Fraction = question.resume_utilization
+later: Plan = Planner(question).plan(quota={"r0": "20GiB"})
+"""
+WRONG = """
+from kvplan.models.pools import Pool
+from kvplan.models.ranks import Rank
+
+pool = Pool(name="p", bytes={"0": 1})
+pool.bytes["0"] = 2  # error
+Rank(quota=1)  # error
+Rank(name="r", quota=[1])  # error
+"""
+
+
+def checked(python: Path, files: list[Path], config: str = "") -> str:
+    """What mypy --strict says of files where kvplan is installed; with that config."""
+    folder = files[0].parent
+    (folder / "mypy.ini").write_text(f"[mypy]\n{config}")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini"]
+    command += ["--python-executable", str(python), *(path.name for path in files)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("config", ["", "plugins = pydantic.mypy\n"], ids=["plain", "plugin"])
+def test_users_code_type_checks_on_an_installed_copy(config: str, tmp_path: Path) -> None:
+    python = installed_copy(tmp_path / "environment")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    folder = tmp_path / "user"
+    folder.mkdir()
+    files = [folder / f"readme_{number}.py" for number in range(len(blocks))]
+    for path, block in zip(files, blocks, strict=True):
+        path.write_text(block)
+    for name, code in (("snippet.py", SNIPPET), ("wrong.py", WRONG)):
+        (folder / name).write_text(code)
+        files.append(folder / name)
+    found = [line for line in checked(python, files, config).splitlines() if ": error: " in line]
+    marked = [n for n, line in enumerate(WRONG.splitlines(), start=1) if "# error" in line]
+    assert [line.split(": error")[0] for line in found] == [f"wrong.py:{n}" for n in marked]
+
+
+def test_the_snippet_is_legal_at_run_time() -> None:
+    run: dict[str, object] = {}
+    exec(SNIPPET, run)
+    assert run["answer"] != run["later"]
+
+
+MODULES = (demands, elastic, goals, pools, problem, ranks, variants)
+
+
+def signatures() -> dict[str, tuple[type[Frozen], dict[str, bool]]]:
+    """Signatures for type checkers, by class: whether each parameter must be given."""
+    found = {}
+    for module in MODULES:
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+            for node in ast.walk(kind):
+                if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                    arguments = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                    needed = {one.arg: default is None for one, default in arguments}
+                    found[kind.name] = getattr(module, kind.name), needed
+    return found
+
+
+def test_signatures_name_every_field_and_what_must_be_given() -> None:
+    assert len(signatures()) == 19
+    for name, (model, needed) in signatures().items():
+        fields = {key: field.is_required() for key, field in model.model_fields.items()}
+        assert needed == fields, name
