@@ -49,7 +49,7 @@ def _limit(formulation: Formulation, shortage: Shortage, wanted: object) -> str:
     """What kept a wish from being granted, in one clause."""
     instance, ranks = formulation.instance, formulation.problem.ranks
     if shortage.pools:
-        pool, needed = instance.pools[shortage.pools[0]], shortage.corner.usable[shortage.pools[0]]
+        pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
         need = f"{needed} usable blocks needed for {wanted}, max_blocks is {pool.most}"
         return f"limited by pool {pool.name} ({need})"
     if not shortage.rows:
@@ -63,7 +63,7 @@ def describe(formulation: Formulation, shortage: Shortage) -> str:
     """What falls short where nothing fits, and by how much, in one clause."""
     instance, ranks = formulation.instance, formulation.problem.ranks
     if shortage.pools:
-        pool, needed = instance.pools[shortage.pools[0]], shortage.corner.usable[shortage.pools[0]]
+        pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
         return f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
     row, missing = max(shortage.rows, key=lambda entry: entry[1])
     return f"rank {ranks[row.rank].name} is short by {human_bytes(missing)} in {row.phase}"

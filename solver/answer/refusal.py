@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.kernels.bytes import least_kept
-from kvplan.kernels.search.bounds import point_at
 from kvplan.kernels.search.search import Search
 from kvplan.models import Advice, Infeasible, Shortfall
 from kvplan.models.units import exact_bytes
 from kvplan.solver.answer.ledger import rank_plans
-from kvplan.solver.answer.shortages import Shortage, least_shortage
+from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
 from kvplan.solver.formulate.formulation import Formulation
 
 
 def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
     """Why nothing fits with everything elastic at its floor, with the budget table there."""
-    shortage = least_shortage(nested, nested.starts())
+    shortage = shortage_at_floors(nested.instance, nested)
     ranks = formulation.problem.ranks
     missing_at: dict[tuple[str, str], int] = {}
     for row, missing in shortage.rows:  # a headroom row repeats a phase
@@ -26,10 +24,7 @@ def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
     reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
     if not reasons:
         reasons = ["the linear constraints cannot hold together within the quotas"]
-    experts, slots = nested.instance.experts, shortage.world.experts
-    kept = least_kept(slots, experts) if experts else 0
-    point = point_at(shortage.world, shortage.corner, kept)
-    budget = rank_plans(formulation, point)
+    budget = rank_plans(formulation, shortage.point)
 
     def advice() -> Advice:
         from kvplan.solver.explain import advise  # loaded when a refusal is read, not when raised
@@ -45,5 +40,5 @@ def _reason(short: Shortfall) -> str:
 
 def _pool_reasons(formulation: Formulation, shortage: Shortage) -> Iterator[str]:
     for index in shortage.pools:
-        pool, needed = formulation.instance.pools[index], shortage.corner.usable[index]
+        pool, needed = formulation.instance.pools[index], shortage.point.usable[index]
         yield f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"

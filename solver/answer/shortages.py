@@ -11,15 +11,14 @@ from kvplan.kernels.search.bounds import Bounds, LeastDemand, point_at
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point, linear_value, variable_value
 
-MOST_WORLDS = 64  # combinations of open choices that a note looks at
+MOST_STARTS = 64  # combinations of open choices that a note looks at
 MOST_MENDED = 256  # ways to obey the linear constraints that a note looks at
 
 
 class Shortage(NamedTuple):
-    """The least demand of a world, and by how much it falls short."""
+    """A least demand, and by how much it falls short."""
 
-    world: Bounds
-    corner: LeastDemand
+    point: Point  # the decisions of the demand, feasible or not
     rows: tuple[tuple[Budget, int], ...]  # rows that are short, with bytes
     pools: tuple[int, ...]  # pools whose max_blocks is too low
 
@@ -29,42 +28,57 @@ class Shortage(NamedTuple):
         return bool(self.pools), max((missing for _, missing in self.rows), default=0)
 
 
-def least_shortage(nested: Search, worlds: list[Bounds]) -> Shortage:
+def _least_shortage(search: Search, starts: list[Bounds]) -> Shortage:
     """The shortage of the least demand that comes nearest to fitting."""
     return min(
-        (_shortage(nested, world, corner) for world in worlds for corner in nested.demands(world)),
+        (
+            _shortage(search, bounds, demand)
+            for bounds in starts
+            for demand in search.demands(bounds)
+        ),
         key=lambda shortage: shortage.worst,
     )
 
 
-def floor_point(nested: Search) -> Point:
+def shortage_at_floors(instance: Instance, search: Search | None = None) -> Shortage:
+    """What falls short with everything elastic at its floor, linear constraints apart.
+
+    Parameters
+    ----------
+    search : the search of the instance, where there is one already.
+    """
+    search = Search(instance) if search is None else search
+    return _least_shortage(search, search.starts())
+
+
+def floor_point(instance: Instance) -> Point:
     """Everything elastic at its floor: of each pool the fewest blocks that any demand takes."""
-    shortage = least_shortage(nested, nested.starts())
-    demands = [corner.usable for corner in nested.demands(shortage.world)]
+    search = Search(instance)
+    demands = [demand.usable for demand in search.demands(search.starts()[0])]
     least = tuple(map(min, zip(*demands, strict=True)))
-    return _point(nested.instance, shortage.world, shortage.corner)._replace(usable=least)
+    return shortage_at_floors(instance, search).point._replace(usable=least)
 
 
-def _least_obeying(nested: Search, worlds: list[Bounds]) -> Shortage | None:
+def _least_obeying(search: Search, starts: list[Bounds]) -> Shortage | None:
     """The same among the least demands that obey the linear constraints; None: none does.
 
     A demand that breaks a one-sided row is mended by each member that raises its sum, one after
     the other: what two of them would lack if they shared the rest is not looked for.
     """
-    sides = _sides(nested.instance)
+    sides = _sides(search.instance)
     found: Shortage | None = None
-    open_worlds, seen = worlds[::-1], set[Bounds]()
-    while open_worlds and len(seen) < MOST_MENDED:
-        world = open_worlds.pop()
-        if world in seen:
+    waiting, seen = starts[::-1], set[Bounds]()
+    while waiting and len(seen) < MOST_MENDED:
+        bounds = waiting.pop()
+        if bounds in seen:
             continue
-        seen.add(world)
-        for corner in nested.demands(world):
-            broken = _broken(nested, world, corner, sides)
+        seen.add(bounds)
+        for demand in search.demands(bounds):
+            broken = _broken(search, bounds, demand, sides)
             if broken is not None:
-                open_worlds += _mended(nested, world, corner, *broken)
+                waiting += _mended(search, bounds, demand, *broken)
                 continue
-            shortage = _shortage(nested, world, corner)
+            shortage = _shortage(search, bounds, demand)
             if found is None or shortage.worst < found.worst:
                 found = shortage
     return found
@@ -90,111 +104,111 @@ def _sides(instance: Instance) -> tuple[_Side, ...]:
 
 
 def _broken(
-    nested: Search, world: Bounds, corner: LeastDemand, sides: tuple[_Side, ...]
+    search: Search, bounds: Bounds, demand: LeastDemand, sides: tuple[_Side, ...]
 ) -> tuple[_Side, int] | None:
     """The first row that a demand breaks, and what its sum lacks."""
-    point = _point(nested.instance, world, corner)
+    point = _point(search.instance, bounds, demand)
     for side in sides:
-        missing = side.least - linear_value(nested.instance, nested.demand, point, side.members)
+        missing = side.least - linear_value(search.instance, search.demand, point, side.members)
         if missing > 0:
             return side, missing
     return None
 
 
 def _mended(
-    nested: Search, world: Bounds, corner: LeastDemand, side: _Side, missing: int
+    search: Search, bounds: Bounds, demand: LeastDemand, side: _Side, missing: int
 ) -> Iterator[Bounds]:
-    """The world with one member of a row raised as far as the row lacks, for each that may rise."""
-    point = _point(nested.instance, world, corner)
+    """The bounds with one member of a row raised as far as it lacks, for each that may rise."""
+    point = _point(search.instance, bounds, demand)
     for coefficient, variable, option in side.members:
         if coefficient <= 0 or option >= 0:
             continue
-        value = variable_value(nested.instance, nested.demand, point, variable)
+        value = variable_value(search.instance, search.demand, point, variable)
         wanted = value - (-missing // coefficient)
-        most = nested.range_of(world, variable)[1]
+        most = search.range_of(bounds, variable)[1]
         if most is not None:
             wanted = min(wanted, most)  # another member may do the rest
         if wanted > value:
-            yield nested.at_least(world, variable, wanted)
+            yield search.at_least(bounds, variable, wanted)
 
 
-def _point(instance: Instance, world: Bounds, corner: LeastDemand) -> Point:
+def _point(instance: Instance, bounds: Bounds, demand: LeastDemand) -> Point:
     """The decisions of a least demand, the fewest slots kept in prefill."""
     experts = instance.experts
-    return point_at(world, corner, least_kept(world.experts, experts) if experts else 0)
+    return point_at(bounds, demand, least_kept(bounds.experts, experts) if experts else 0)
 
 
-def _shortage(nested: Search, world: Bounds, corner: LeastDemand) -> Shortage:
+def _shortage(search: Search, bounds: Bounds, demand: LeastDemand) -> Shortage:
     rows = []
-    for row in nested.instance.every_budget:
-        missing = nested.used(row, world, corner) - row.limit_bytes
+    for row in search.instance.every_budget:
+        missing = search.used(row, bounds, demand) - row.limit_bytes
         if missing > 0:
             rows.append((row, missing))
     pools = tuple(
         index
         for index, (pool, usable) in enumerate(
-            zip(nested.instance.pools, corner.usable, strict=True)
+            zip(search.instance.pools, demand.usable, strict=True)
         )
         if pool.most is not None and usable > pool.most
     )
-    return Shortage(world, corner, tuple(rows), pools)
+    return Shortage(_point(search.instance, bounds, demand), tuple(rows), pools)
 
 
-def worlds_before(nested: Search, point: Point, variable: Variable) -> list[Bounds]:
-    """The worlds in which a variable was decided: what goals of higher priority won is held.
+def _bounds_before(search: Search, point: Point, variable: Variable) -> list[Bounds]:
+    """The starts in which a variable was decided: what goals of higher priority won is held.
 
     Members of the same weighted goal are held too. Choices that come later are open, unless their
     combinations are too many to look at.
     """
     held: list[Variable] = []
-    for goal in nested.instance.goals:
+    for goal in search.instance.goals:
         members = [term.variable for term in goal.members]
         held += [member for member in members if member != variable]
         if variable in members:
             break
-    values = {m: variable_value(nested.instance, nested.demand, point, m) for m in held}
+    values = {m: variable_value(search.instance, search.demand, point, m) for m in held}
     chosen = {member.position for member in held if member.kind == "choice"}
-    worlds = [
-        world
-        for world in nested.starts()
-        if all(world.options[choice] == point.options[choice] for choice in chosen)
+    starts = [
+        bounds
+        for bounds in search.starts()
+        if all(bounds.options[choice] == point.options[choice] for choice in chosen)
     ]
-    if len(worlds) > MOST_WORLDS:
-        worlds = [worlds[0]._replace(options=point.options)]
-    return [_held(nested, world, values) for world in worlds]
+    if len(starts) > MOST_STARTS:
+        starts = [starts[0]._replace(options=point.options)]
+    return [_held(search, bounds, values) for bounds in starts]
 
 
-def _held(nested: Search, world: Bounds, values: Mapping[Variable, int]) -> Bounds:
-    """The world with values that a point has; blocks all at once, there may be many pools."""
-    blocks = [*world.blocks]
+def _held(search: Search, bounds: Bounds, values: Mapping[Variable, int]) -> Bounds:
+    """The bounds with values that a point has; blocks all at once, there may be many pools."""
+    blocks = [*bounds.blocks]
     for member, value in values.items():
         if member.kind == "blocks":
             blocks[member.position] = max(value, blocks[member.position])
             continue
-        world = nested.at_least(world, member, value)
+        bounds = search.at_least(bounds, member, value)
         if member.kind == "capacity":
-            world = nested.settled(world, member, value)
-    return world._replace(blocks=tuple(blocks))
+            bounds = search.settled(bounds, member, value)
+    return bounds._replace(blocks=tuple(blocks))
 
 
-def shortage_at(nested: Search, point: Point, variable: Variable, value: int) -> Shortage:
+def shortage_at(search: Search, point: Point, variable: Variable, value: int) -> Shortage:
     """What falls short when a variable takes a value that it did not reach.
 
     Nothing is, where a goal of higher priority or a linear constraint rules the value out.
     """
-    worlds = worlds_before(nested, point, variable)
+    starts = _bounds_before(search, point, variable)
     if variable.kind == "choice":
         place = variable.position
-        worlds = [
-            world._replace(options=(*world.options[:place], -value, *world.options[place + 1 :]))
-            for world in worlds
+        starts = [
+            bounds._replace(options=(*bounds.options[:place], -value, *bounds.options[place + 1 :]))
+            for bounds in starts
         ]
     else:
-        worlds = [nested.settled(world, variable, value) for world in worlds]
-    worlds = list(dict.fromkeys(worlds))
-    if nested.instance.constraints:
-        found = _least_obeying(nested, worlds)
+        starts = [search.settled(bounds, variable, value) for bounds in starts]
+    starts = list(dict.fromkeys(starts))
+    if search.instance.constraints:
+        found = _least_obeying(search, starts)
         if found is not None:
             return found
-        return least_shortage(nested, worlds)._replace(rows=(), pools=())
-    return least_shortage(nested, worlds)
+        return _least_shortage(search, starts)._replace(rows=(), pools=())
+    return _least_shortage(search, starts)

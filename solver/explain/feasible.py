@@ -1,6 +1,7 @@
-"""Whether a problem has any plan, and how large one variable can be in a plan.
+"""Whether a problem has any plan, how large one variable can be, and what the goals reach.
 
-The exact questions behind every conflict and remedy; both are asked of the solver.
+The exact questions behind every conflict, remedy and break-point, and the only place of an
+explanation that knows the solvers.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from fractions import Fraction
 from kvplan.kernels.instance import Budget, Instance
 from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.search import Search
+from kvplan.kernels.values import Answer
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
 from kvplan.models.goals import Fill, Goal
 from kvplan.models.units import LIMIT
 from kvplan.solver.formulate.formulation import Held, formulate
-from kvplan.solver.solve.bisect import obeys
+from kvplan.solver.solve.bisect import obeys, search
 
 _NO_FILL = Fill(none=True)
 _MOST_BLOCKS = (2**40, 2**58)  # of a rank whose quota was dropped
@@ -80,6 +82,33 @@ def has_point(instance: Instance) -> bool:
     if answer is None:
         return False
     return obeys(nested, answer.point) or _by_cpsat(instance)
+
+
+def goal_values(instance: Instance) -> tuple[Fraction, ...] | None:
+    """Value of every goal in the best plan; None where there is no plan.
+
+    Raises
+    ------
+    SolverError : they could not be proven.
+    """
+    found = search(Search(instance))
+    if found is not None and not found.exact:
+        found = _proven(instance, found)
+    return None if found is None else tuple(map(Fraction, found.values))
+
+
+def _proven(instance: Instance, incumbent: Answer) -> Answer | None:
+    try:
+        from kvplan.solver.cpsat import TooLargeError, Verdict, solve_program
+    except ImportError as error:
+        raise SolverError(f"OR-Tools is missing: {error}") from None
+    try:
+        solved = solve_program(instance, incumbent, use_bounds=True)
+    except TooLargeError:
+        raise SolverError("the figures leave CP-SAT's 64-bit range") from None
+    if solved.verdict not in (Verdict.OPTIMAL, Verdict.INFEASIBLE):
+        raise SolverError("an answer at another quota could not be proven")
+    return solved.answer
 
 
 def _by_cpsat(instance: Instance) -> bool:

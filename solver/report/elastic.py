@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models import Problem
 from kvplan.models.goals import Fill
@@ -31,9 +31,8 @@ class Elastic:
 
     def __init__(self, problem: Problem) -> None:
         formulation = formulate(problem.model_copy(update={"goals": (), "fill": _NO_FILL}))
-        nested = Search(formulation.instance)
-        floor = floor_point(nested)
-        asked = _asked_point(nested, floor)
+        floor = floor_point(formulation.instance)
+        asked = _asked_point(formulation.instance, floor)
         self._choices = {choice.name for choice in problem.choices}
         self._open = _open_consumers(problem, formulation.instance)
         self._floors = self._by_phase(rank_plans(formulation, floor)) | _least_options(problem)
@@ -85,9 +84,8 @@ def _open_consumers(problem: Problem, instance: Instance) -> set[str]:
     return named
 
 
-def _asked_point(nested: Search, floor: Point) -> Point:
+def _asked_point(instance: Instance, floor: Point) -> Point:
     """Everything as asked; what was left open stays at its floor."""
-    instance: Instance = nested.instance
     fitted = tuple(zip(instance.fitted, floor.capacities, floor.counts, strict=True))
     capacities = tuple(c if f.is_count or f.most is None else f.most for f, c, _ in fitted)
     counts = tuple(f.most if f.is_count and f.most is not None else n for f, _, n in fitted)
@@ -101,7 +99,7 @@ def _asked_point(nested: Search, floor: Point) -> Point:
         options=tuple(0 for _ in instance.choices),
         experts=experts,
         kept=experts,
-        usable=tuple(nested.demand.floors(chunk, capacities, counts)),
+        usable=tuple(Demand(instance).floors(chunk, capacities, counts)),
     )
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
 from kvplan.models.reading.references import figures
-from kvplan.solver.answer.shortages import least_shortage
+from kvplan.solver.answer.shortages import shortage_at_floors
 from kvplan.solver.explain.conflict.demands import Item, Items, items_of, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Held, formulate
@@ -55,9 +54,9 @@ def _filtered(broken: Broken, kept: Items, group: Sequence[Item]) -> Items:
 def _worst_last(problem: Problem, held: Held | None, items: list[Item]) -> list[Item]:
     """Put what weighs least first within a kind: quotas by what their ranks are short of,
     consumers and staging by their bytes."""
-    nested = Search(formulate(bare(problem), held).instance)
+    instance = formulate(bare(problem), held).instance
     short = dict.fromkeys(range(len(problem.ranks)), 0)
-    for row, missing in least_shortage(nested, nested.starts()).rows:
+    for row, missing in shortage_at_floors(instance).rows:
         short[row.rank] = max(short[row.rank], missing)
     kinds = list(dict.fromkeys(item.kind for item in items))
     if held is not None and "pool minimum" in kinds:  # the floors are what a resize is about

@@ -135,7 +135,7 @@ def _pool(what_if: WhatIf, index: int) -> Iterator[Knob]:
             _MOST,
             frozenset({Item("pool limit", (index,))}),
             lambda to: f"pool {pool.name}: at most {to:_} blocks instead of {most:_}",
-            hint=what_if.shortage.corner.usable[index],
+            hint=what_if.shortage.point.usable[index],
         )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
-from kvplan.solver.answer.shortages import Shortage, least_shortage
+from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
 from kvplan.solver.explain.conflict.demands import Item, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
@@ -103,5 +102,4 @@ class WhatIf:
 def shortage_of(problem: Problem, held: Held | None) -> tuple[Formulation, Shortage]:
     """The least demand of a problem and what it lacks."""
     formulation = formulate(bare(problem), held)
-    nested = Search(formulation.instance)
-    return formulation, least_shortage(nested, nested.starts())
+    return formulation, shortage_at_floors(formulation.instance)

@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.search.search import Search
-from kvplan.kernels.values import Answer
-from kvplan.models import Problem, SolverError
+from kvplan.models import Problem
 from kvplan.models.elastic import Consumer, Option
-from kvplan.solver.answer.shortages import least_shortage
+from kvplan.solver.answer.in_use import row_bytes
+from kvplan.solver.answer.shortages import shortage_at_floors
+from kvplan.solver.explain.feasible import goal_values
 from kvplan.solver.formulate.budgets import at_rank, auto_granule, build_rows, merge_rows
 from kvplan.solver.formulate.formulation import formulate
-from kvplan.solver.solve.bisect import search
 
 Values = tuple[Fraction, ...]
 
@@ -37,25 +36,17 @@ class MovedQuotas:
         """
         key = (frozenset(ranks), more_bytes)
         if key not in self._known:
-            self._known[key] = self._solve(self._terms(key[0], more_bytes))
+            self._known[key] = goal_values(self._terms(key[0], more_bytes))
         return self._known[key]
 
     def floor_slack(self) -> list[int]:
         """Bytes left on every rank with everything elastic at its floor."""
-        nested = Search(self.instance)
-        world, corner, *_ = least_shortage(nested, nested.starts())
+        point = shortage_at_floors(self.instance).point
         slack = [rank.quota_bytes for rank in self.problem.ranks]
         for row in self.instance.every_budget:
-            free = row.limit_bytes - nested.used(row, world, corner)
+            free = row.limit_bytes - row_bytes(self.instance, row, point)
             slack[row.rank] = min(slack[row.rank], free)
         return slack
-
-    def _solve(self, instance: Instance) -> Values | None:
-        nested = Search(instance)
-        found = search(nested)
-        if found is not None and not found.exact:
-            found = _by_cpsat(instance, found)
-        return None if found is None else tuple(map(Fraction, found.values))
 
     def _terms(self, ranks: frozenset[int], more_bytes: int) -> Instance:
         """Rows of the granules at the new quotas, every room moved."""
@@ -79,20 +70,6 @@ class MovedQuotas:
             auto_granule(rank.quota_bytes + more_bytes * (i in ranks)) if self.automatic else 1
             for i, rank in enumerate(self.problem.ranks)
         )
-
-
-def _by_cpsat(instance: Instance, incumbent: Answer) -> Answer | None:
-    try:
-        from kvplan.solver.cpsat import TooLargeError, Verdict, solve_program
-    except ImportError as error:
-        raise SolverError(f"OR-Tools is missing: {error}") from None
-    try:
-        solved = solve_program(instance, incumbent, use_bounds=True)
-    except TooLargeError:
-        raise SolverError("the figures leave CP-SAT's 64-bit range") from None
-    if solved.verdict not in (Verdict.OPTIMAL, Verdict.INFEASIBLE):
-        raise SolverError("an answer at another quota could not be proven")
-    return solved.answer
 
 
 def alike(problem: Problem) -> Mapping[tuple[int, ...], str]:
