@@ -203,9 +203,9 @@ def test_three_megabytes_of_yaml_take_seconds() -> None:
         f"- {{name: rank-{index}, quota: 124.57GiB}} # {comment}\n" for index in range(30_000)
     )
     assert 3_000_000 < len(text) < MOST_BYTES
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(parse_text(text)["ranks"]) == 30_000
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def read_or_refused(read: Callable[[Any], Any], source: Any) -> tuple[Any, tuple[Fault, ...]]:
