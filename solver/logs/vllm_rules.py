@@ -1,0 +1,160 @@
+"""What must hold between the figures of vLLM's core and its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import PurePath
+
+from kvplan.solver.logs.compare import compare, decimal, span, wrong
+from kvplan.solver.logs.concurrency import (
+    agrees,
+    blocks_agree,
+    several_kinds,
+    tokens_of_blocks,
+)
+from kvplan.solver.logs.interval import Interval
+from kvplan.solver.logs.record import CORE, RankLog, Wrong
+from kvplan.solver.logs.vllm_lines import KINDS
+
+_LARGE_BLOCK, _LARGEST_BLOCK = 256, 8192
+"""Tokens that may be left over below one more block; blocks beside states are longer."""
+
+
+def memory_wrong(rank: RankLog) -> Iterator[Wrong]:
+    """Terms that a worker prints more than once, in one form or another."""
+    figures = rank.figures
+    if figures.keys() >= {"torch_peak", "non_torch", "available", "total", "utilization"}:
+        left = figures["total"].times(figures["utilization"]) - figures["torch_peak"]
+        yield from compare(rank, "available", left - figures["non_torch"], "the terms")
+    if figures.keys() >= {"in use", "available"}:
+        yield from compare(rank, "in use", figures["available"], "what is available")
+    yield from _graph_share(rank)
+
+
+def _graph_share(rank: RankLog) -> Iterator[Wrong]:
+    """The graphs' share of the card is taken off the utilization, and proposed on top of it."""
+    figures = rank.figures
+    names = {"share", "share without graphs", "share with graphs"}
+    if not figures.keys() >= names:
+        return
+    less = figures["share"] - figures["share without graphs"]
+    more = figures["share with graphs"] - figures["share"]
+    capped = figures["share with graphs"].high >= 1
+    if not less.meets(more) and not capped:
+        yield wrong(
+            rank,
+            "share with graphs",
+            f"{float(more.centre):.4f} above the utilization where the graphs take "
+            f"{float(less.centre):.4f} off it",
+        )
+    if figures.keys() >= {"graphs", "total"} and figures["graphs"].low > 0:
+        derived = figures["graphs"].over(figures["total"])
+        if not less.meets(derived):
+            share = f"{float(less.centre):.4f}"
+            yield wrong(rank, "graphs", f"{span(figures['graphs'])} where they are {share} of it")
+
+
+def core_wrong(
+    core: RankLog, cores: Sequence[RankLog], ranks: Sequence[RankLog]
+) -> Iterator[Wrong]:
+    """Each count against its own concurrency, blocks against both, an override against all."""
+    mixed = _has_several_kinds(chain(cores, ranks))
+    for tokens, longest, printed in core.pairs:
+        if tokens is None or not longest or printed is None:
+            continue
+        if agrees(tokens, longest, printed) or mixed or several_kinds(tokens, longest, printed):
+            continue
+        derived = Interval.exactly(tokens).over(Interval.exactly(longest))
+        yield wrong(
+            core,
+            "concurrency",
+            f"{decimal(printed)} at {longest} tokens where {tokens} tokens give {decimal(derived)}",
+        )
+    yield from _blocks(core, mixed)
+    yield from _refused(core, ranks)
+
+
+def _has_several_kinds(records: Iterator[RankLog]) -> bool:
+    return any(KINDS in record.traits for record in records)
+
+
+def _blocks(core: RankLog, mixed: bool) -> Iterator[Wrong]:
+    blocks, measured = core.whole("blocks"), core.whole("measured blocks")
+    tokens, longest = core.whole("tokens"), core.whole("longest")
+    concurrency = core.figures.get("concurrency")
+    if blocks is None:
+        return
+    if measured is not None and tokens is not None:
+        yield from _override(core, blocks, measured)
+    elif tokens is not None:
+        if not tokens_of_blocks(blocks, tokens, longest) and not mixed:
+            yield wrong(core, "blocks", f"{blocks} where {tokens} tokens are no whole blocks of it")
+    elif longest and concurrency is not None and not mixed:
+        text = f"{decimal(concurrency)} at {longest} tokens: {blocks} blocks of no size give that"
+        if not blocks_agree(blocks, longest, concurrency):
+            yield wrong(core, "concurrency", text)
+
+
+def _override(core: RankLog, blocks: int, measured: int) -> Iterator[Wrong]:
+    """Tokens of the blocks that were measured are not those of the blocks that are allocated."""
+    tokens, longest = core.whole("tokens") or 0, core.whole("longest")
+    if tokens_of_blocks(blocks, tokens, longest) or blocks == measured:
+        return
+    true = ""
+    if measured and not tokens * blocks % measured:
+        true = f", {tokens * blocks // measured} tokens"
+    beside = " and the concurrency beside them" if "concurrency" in core.figures else ""
+    yield wrong(
+        core,
+        "tokens",
+        f"{tokens} are those of {measured} blocks: num_gpu_blocks_override allocates "
+        f"{blocks}{true}, so they{beside} are false",
+    )
+
+
+def _refused(core: RankLog, ranks: Sequence[RankLog]) -> Iterator[Wrong]:
+    """A refusal's figures: needed above available, the estimate below the length asked."""
+    room = [rank.figures["available"] for rank in ranks if "available" in rank.figures]
+    for failure in core.failures:
+        given = failure.figures
+        if failure.kind != "context" or "2" not in given:
+            continue
+        needed, left = float(given["1"]), float(given["2"])
+        if needed < left:
+            yield wrong(core, "needed", f"{needed} GiB is no more than the {left} GiB available")
+        if room and left - 0.02 > max(float(figure.high) for figure in room) / 2**30:
+            most = span(max(room, key=lambda figure: figure.high))
+            yield wrong(core, "available", f"{left} GiB in the refusal where the ranks have {most}")
+        if "3" in given and float(given["3"]) >= float(given["0"]):
+            yield wrong(core, "estimate", f"{given['3']} is no less than the {given['0']} refused")
+
+
+def workers_wrong(ranks: Sequence[RankLog], cores: Sequence[RankLog]) -> Iterator[Wrong]:
+    """A core that prints one count per worker: the same bytes of a token on each of them."""
+    workers = [rank for rank in ranks if rank.label != CORE and "available" in rank.figures]
+    counts = sorted(tokens for core in cores for tokens, _, _ in core.pairs if tokens)
+    staged = any("PP" in rank.label and not rank.label.startswith("PP0") for rank in workers)
+    if len(counts) != len(workers) or len(counts) < 2 or staged:
+        return
+    workers.sort(key=lambda rank: rank.figures["available"])
+    rooms = [rank.figures["available"] for rank in workers]
+    spare = _LARGEST_BLOCK if _has_several_kinds(chain(cores, ranks)) else _LARGE_BLOCK
+    sizes = [
+        Interval(room.low / (tokens + spare), room.high / tokens)
+        for room, tokens in zip(rooms, counts, strict=True)
+    ]
+    for rank, room, tokens, size in zip(workers, rooms, counts, sizes, strict=True):
+        fitting = sum(size.meets(other) for other in sizes)
+        if 2 * fitting <= len(sizes) or (len(sizes) == 2 and not sizes[0].meets(sizes[1])):
+            yield wrong(
+                rank,
+                "available",
+                f"{span(room)} for {tokens} tokens: another size of a token than the other ranks'",
+            )
+
+
+def served_model(records: Sequence[RankLog]) -> str:
+    """Name of the model that a start serves, or ""."""
+    named = (record.words["model"] for record in records if "model" in record.words)
+    return PurePath(next(named, "")).name
