@@ -25,8 +25,9 @@ def check_log(
 ) -> int:
     """Recompute the memory figures of a server log, and see whether its ranks agree.
 
-    Reads ATOM, vLLM, SGLang and TensorRT-LLM. Several logs of one rank each are the ranks of one
-    start; a log of many ranks is a start of its own.
+    Reads ATOM, vLLM, SGLang, TensorRT-LLM, llama.cpp, ollama and LMDeploy, compressed with gzip or
+    not. Several logs of one rank each are the ranks of one start; a log of many ranks is a start of
+    its own. A start that failed is explained in its own words, with what to change.
     """
     from kvplan.solver.logs.scan import scan
     from kvplan.solver.report.logs import log_data, log_document

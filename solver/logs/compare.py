@@ -15,7 +15,9 @@ COUNTS = frozenset(
         *("n_ctx", "n_batch", "n_ubatch", "n_ctx_seq", "n_ctx_per_seq", "n_seq_max", "windows"),
     )
 )
-RATIOS = frozenset(("utilization", "concurrency", "share", "share with graphs"))
+RATIOS = frozenset(
+    ("utilization", "concurrency", "share", "share without graphs", "share with graphs")
+)
 
 
 def wrong(rank: RankLog, name: str, text: str) -> Wrong:

@@ -14,21 +14,21 @@ from collections.abc import Iterator
 from kvplan.solver.logs.interval import Interval
 
 _BLOCKS = tuple(2**power for power in range(13))
-_STEPS = (512, 1024, *(2048 * 2**power for power in range(7)))
+_STEPS = (1024, 2048, 4096, 8192, 16384)
+"""max_num_batched_tokens: vLLM's defaults by card and entry point, and what short cards take."""
 _WINDOWS = (
     (1, 128),  # gpt-oss
     (1, 4096),  # Gemma 2
-    (5, 128),  # MiMo
-    (5, 512),  # Gemma 3 1B, Gemma 4
+    (5, 512),  # Gemma 3 1B
     (5, 1024),  # Gemma 3 12B
     (6, 1024),  # Gemma 3 4B, 27B
     (3, 4096),  # Command-R7B, EXAONE 4, OLMo 3
-    (3, 512),  # Step-3.5
-    (3, 128),
 )
 """Window groups beside each full group, and the window."""
 _CHUNKS = ((3, 8192),)  # Llama 4
-_STATES = range(2, 10)
+_STATES = (*((block, 4, states) for block in range(256, 8193, 16) for states in range(1, 11)),)
+"""Tokens of a block, groups, and states of a request: Qwen3-Next to 3.6, drafts included."""
+_CONVOLUTIONS = (16, 3, 1)  # LFM2
 _LEAST_STATE_RATIO = 1.9
 """Below it a state group is hardly smaller than a full one: only short contexts of few models."""
 
@@ -67,13 +67,10 @@ def _recurrent(tokens: int, longest: int, printed: Interval) -> Iterator[bool]:
     """B / (n + g groups of 1 or 2 states): blocks as long as a state is wide."""
     if float(printed.high) * longest < _LEAST_STATE_RATIO * tokens:
         return
-    for block in range(16, 8193, 16):
-        if tokens % block:
-            continue
-        for groups in _STATES:
-            for states in (1, 2):
-                need = -(-longest // block) + (groups - 1) * states
-                yield _explains(tokens // block, groups, need, printed)
+    for block, groups, states in (_CONVOLUTIONS, *_STATES):
+        if not tokens % block:
+            need = -(-longest // block) + (groups - 1) * states
+            yield _explains(tokens // block, groups, need, printed)
 
 
 def _explains(least: int, groups: int, need: int, printed: Interval) -> bool:

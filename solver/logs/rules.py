@@ -98,7 +98,8 @@ def _agreed_available(ranks: Sequence[RankLog]) -> Interval | None:
     """The smallest rank's, where all ranks print one and the same (ATOM since #3171)."""
     printed = {rank.figures.get("available") for rank in ranks}
     terms = [left for rank in ranks if (left := _terms(rank)) is not None]
-    if len(printed) != 1 or len(terms) != len(ranks) or len(ranks) < 2:
+    agree = all("peak" in rank.figures for rank in ranks) and len(printed) == 1
+    if not agree or len(terms) != len(ranks) or len(ranks) < 2:
         return None
     return least_of(*terms)
 

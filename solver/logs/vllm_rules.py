@@ -60,11 +60,11 @@ def core_wrong(
 ) -> Iterator[Wrong]:
     """Each count against its own concurrency, blocks against both, an override against all."""
     mixed = _has_several_kinds(chain(cores, ranks))
-    for tokens, longest, printed in core.pairs:
-        if tokens is None or not longest or printed is None:
-            continue
-        if agrees(tokens, longest, printed) or mixed or several_kinds(tokens, longest, printed):
-            continue
+    whole = [(t, at, c) for t, at, c in core.pairs if t is not None and at and c is not None]
+    apart = [pair for pair in whole if not agrees(*pair)]
+    if len(apart) == len(whole) and all(mixed or several_kinds(*pair) for pair in apart):
+        apart = []  # told as a remark
+    for tokens, longest, printed in apart:
         derived = Interval.exactly(tokens).over(Interval.exactly(longest))
         yield wrong(
             core,
