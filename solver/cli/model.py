@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kvplan.models import Problem
     from kvplan.models.engines.layers import Architecture
     from kvplan.models.engines.registry import Settings
+    from kvplan.solver.cli.readings import End
 
 
 def model(
@@ -46,7 +47,7 @@ def model(
         typer.Option(
             metavar="LINE",
             help='A line of the log, such as "GPU KV cache size: 302,921 tokens"; exit 1 where '
-            "the figure differs. Repeatable.",
+            "a figure of it differs. Repeatable.",
         ),
     ] = None,
     optimize: Annotated[
@@ -79,11 +80,21 @@ def model(
 
     from kvplan.models.engines.architecture import load_architecture
     from kvplan.models.engines.settings import read_settings
+    from kvplan.solver.cli.readings import arguments_at, gib_at, reading_at
 
     settings = read_settings(adapter.FLAGS, context.args, _common(gpu, total, weights_gib))
     architecture = load_architecture(config)
     mean = _mean(mean_tokens, optimize)
-    return _answer(adapter, architecture, settings, tuple(check or ()), optimize, mean)
+
+    def at(end: End) -> Settings:
+        """Settings with every printed reading at an end of what it can stand for."""
+        card = reading_at("--total", total, end) or total
+        common = _common(gpu, card, gib_at(weights_gib, end))
+        return read_settings(adapter.FLAGS, arguments_at(context.args, end), common)
+
+    ends = [at("low"), at("high")] if check else []
+    asked = Asked(engine, adapter, architecture, (settings, *ends), tuple(check or ()))
+    return _answer(asked, optimize, mean)
 
 
 def _mean(tokens: str | None, optimize: bool) -> int | None:
@@ -148,20 +159,30 @@ def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
         raise InvalidProblem.at(flag, error.expected, error.got) from None
 
 
-def _answer(
-    adapter: Any,
-    architecture: Architecture,
-    settings: Settings,
-    expected: tuple[str, ...],
-    optimize: bool,
-    mean_tokens: int | None,
-) -> int:
-    """Solve, compare, and print."""
-    from kvplan.solver.cli.model_text import check_lines, comment_text, problem_text
+class Asked(NamedTuple):
+    """A model on an engine.
 
+    Attributes
+    ----------
+    settings : as typed; with lines to compare, also with the readings at either end.
+    expected : lines of a log.
+    """
+
+    engine: str
+    adapter: Any
+    architecture: Architecture
+    settings: tuple[Settings, ...]
+    expected: tuple[str, ...]
+
+
+def _answer(asked: Asked, optimize: bool, mean_tokens: int | None) -> int:
+    """Solve, compare, and print."""
+    from kvplan.solver.cli.model_text import comment_text, problem_text
+
+    adapter, architecture, settings = asked.adapter, asked.architecture, asked.settings[0]
     problem: Problem = adapter.build(architecture, settings)
     figures, refused = _figures(adapter, architecture, settings, problem)
-    differences = check_lines(figures, expected)
+    differences = _compared(asked, problem, figures) if asked.expected else []
     title = "the engine refuses to start" if refused else "what the engine prints"
     sys.stdout.write(comment_text(title, figures))
     if optimize:
@@ -170,6 +191,25 @@ def _answer(
     for line in differences:
         print(line, file=sys.stderr)
     return 1 if differences else 0
+
+
+def _compared(asked: Asked, problem: Problem, figures: Mapping[str, str]) -> list[str]:
+    """Hold log lines against the figures, and against those at the ends of the readings."""
+    from kvplan.models import InvalidProblem
+    from kvplan.solver.cli.model_check import compare_lines
+    from kvplan.solver.cli.model_raw import more_figures
+
+    every = [(dict(figures), problem)]
+    for settings in asked.settings[1:]:
+        try:
+            other: Problem = asked.adapter.build(asked.architecture, settings)
+        except InvalidProblem:  # the engine refuses this end
+            continue
+        every.append((dict(_figures(asked.adapter, asked.architecture, settings, other)[0]), other))
+    for known, _ in every:
+        positions = asked.architecture.max_positions
+        known |= more_figures(asked.engine, asked.settings[0], positions)
+    return compare_lines(asked.engine, every, asked.expected)
 
 
 def _figures(
