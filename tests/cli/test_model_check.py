@@ -19,9 +19,9 @@ CASES = {
     "vllm refusal": (
         f"{QWEN8} --available 3.58GiB",
         "(EngineCore_DP0 pid=1) ValueError: To serve at least one request with the models's max "
-        "seq len (32768), (4.50 GiB KV cache is needed, which is larger than the available KV cache "
-        "memory (3.58 GiB). Based on the available memory, the estimated maximum model length is "
-        "26032. Try increasing `gpu_memory_utilization`",
+        "seq len (32768), (4.50 GiB KV cache is needed, which is larger than the available KV "
+        "cache memory (3.58 GiB). Based on the available memory, the estimated maximum model "
+        "length is 26032. Try increasing `gpu_memory_utilization`",
         ("32768", "4.50", "3.58 GiB", "26032"),
     ),
     "vllm": (
@@ -47,7 +47,7 @@ CASES = {
         "[2026-09-12 00:22:48 TP0] max_total_num_tokens=501939, chunked_prefill_size=8192, "
         "max_prefill_tokens=16384, max_running_requests=4096, context_len=40960, "
         "available_gpu_mem=5.00 GB",
-        ("501939", "=8192", "=4096", "=40960"),
+        ("501939", "=8192", "requests=4096", "len=40960"),
     ),
     "llama.cpp": (
         "Qwen3-8B --engine llama.cpp --ctx-size 16384 --cache-type-k q8_0 --available 20GiB",
