@@ -50,6 +50,14 @@ def model(
             "a figure of it differs. Repeatable.",
         ),
     ] = None,
+    from_log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG",
+            help="The start of a server's log: with CONFIG its flags and readings, without CONFIG "
+            "the problem that its figures describe.",
+        ),
+    ] = None,
     optimize: Annotated[
         bool, typer.Option("--optimize", help="Free what the engine fixes; say what to set.")
     ] = False,
@@ -70,6 +78,14 @@ def model(
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
 
+    start = None
+    if from_log is not None:
+        from kvplan.solver.cli import model_from_log as log
+
+        start = log.last_start(from_log)
+        if config is None and not (flags or check or optimize):
+            return log.print_described(start)
+        engine = log.adapter_name(start)
     adapter = engine_named(engine)
     if config is not None and config.startswith("--"):
         _misplaced(config)
@@ -82,7 +98,13 @@ def model(
     from kvplan.models.engines.settings import read_settings
     from kvplan.solver.cli.readings import arguments_at, gib_at, reading_at
 
-    settings = read_settings(adapter.FLAGS, context.args, _common(gpu, total, weights_gib))
+    exact = printed = context.args
+    if start is not None:
+        exact, printed = (
+            log.arguments_from(start, adapter.FLAGS, context.args, exact=is_exact)
+            for is_exact in (True, False)
+        )
+    settings = read_settings(adapter.FLAGS, exact, _common(gpu, total, weights_gib))
     architecture = load_architecture(config)
     mean = _mean(mean_tokens, optimize)
 
@@ -90,7 +112,7 @@ def model(
         """Settings with every printed reading at an end of what it can stand for."""
         card = reading_at("--total", total, end) or total
         common = _common(gpu, card, gib_at(weights_gib, end))
-        return read_settings(adapter.FLAGS, arguments_at(context.args, end), common)
+        return read_settings(adapter.FLAGS, arguments_at(printed, end), common)
 
     ends = [at("low"), at("high")] if check else []
     asked = Asked(engine, adapter, architecture, (settings, *ends), tuple(check or ()))

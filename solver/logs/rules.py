@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvplan.solver.logs.compare import compare, span, wrong
+from kvplan.solver.logs.compare import compare, said, span, wrong
 from kvplan.solver.logs.interval import MIB, Interval, least_of
 from kvplan.solver.logs.llamacpp_rules import llamacpp_wrong
 from kvplan.solver.logs.record import CORE, RankLog, Wrong
@@ -55,7 +55,7 @@ def _below_zero(rank: RankLog) -> Iterator[Wrong]:
 def _clashes(rank: RankLog) -> Iterator[Wrong]:
     """A figure that one start prints twice is the same both times."""
     for name, first, second in rank.clashes:
-        text = f"{span(second)} where the same start printed {span(first)} before"
+        text = f"{said(name, second)} where the same start printed {said(name, first)} before"
         yield wrong(rank, name, text)
 
 
