@@ -110,7 +110,7 @@ def _title(start: Start, records: Sequence[RankLog]) -> str:
 def _warning(records: Sequence[RankLog]) -> str:
     """What a problem of one cache cannot say."""
     for record in records:
-        for tokens, longest, ratio in record.pairs:
+        for tokens, _, longest, ratio in record.pairs:
             if tokens and longest and ratio is not None and not agrees(tokens, longest, ratio):
                 return "; layers of several kinds: as of one kind that holds the printed tokens"
     return ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kvplan.solver.logs.interval import Interval
 from kvplan.solver.logs.prefix import source_of
-from kvplan.solver.logs.record import CORE, MOST_RANKS, Failure, RankLog
+from kvplan.solver.logs.record import CORE, MOST_RANKS, Failure, Pair, RankLog
 
 MOST_EVENTS = 2**16
 NOTHING = Interval.exactly(0)
@@ -124,7 +124,7 @@ def _add(record: RankLog, event: Event, latest: frozenset[str]) -> None:
         size = event.found.get("pool of pool", NOTHING)
         record.figures["pool"] = record.figures.get("pool", NOTHING) + size
         return
-    if record.label == CORE and event.found.keys() & {"tokens", "concurrency"}:
+    if record.label == CORE and _counts(event.found):
         _add_pair(record, event.found)
         return
     for name, figure in event.found.items():
@@ -136,23 +136,49 @@ def _add(record: RankLog, event: Event, latest: frozenset[str]) -> None:
         record.figures["pools before"] = record.figures.get("pool", NOTHING)
 
 
+def _counts(found: Mapping[str, Interval]) -> bool:
+    """Whether a line counts what the cache holds; an override does not."""
+    return bool(found.keys() & {"tokens", "blocks", "concurrency"}) and (
+        "measured blocks" not in found
+    )
+
+
 def _add_pair(core: RankLog, found: Mapping[str, Interval]) -> None:
-    """Pair each concurrency with the count before it; the smallest count is the engine's."""
-    tokens = found.get("tokens")
+    """Pair each concurrency with the counts before it; the smallest count is the engine's."""
     pairs = core.pairs
-    if tokens is not None and len(pairs) < MOST_RANKS:
-        pairs.append((int(tokens.low), None, None))
+    tokens, blocks = (_whole(found, name) for name in ("tokens", "blocks"))
+    if (tokens is not None or blocks is not None) and len(pairs) < MOST_RANKS:
+        last = pairs[-1] if pairs else None
+        if last is not None and last.concurrency is None and _lacks(last, tokens, blocks):
+            pairs.pop()
+            tokens = last.tokens if tokens is None else tokens
+            blocks = last.blocks if blocks is None else blocks
+        pairs.append(Pair(tokens, blocks))
     if "concurrency" in found:
-        open_ = bool(pairs) and pairs[-1][2] is None
-        counted = pairs.pop()[0] if open_ else None
-        pairs.append((counted, int(found["longest"].low), found["concurrency"]))
-    counted, longest, ratio = min(pairs, key=lambda pair: (pair[0] is None, pair[0] or 0))
-    ruling = {
-        "tokens": None if counted is None else Interval.exactly(counted),
-        "longest": None if longest is None else Interval.exactly(longest),
-        "concurrency": ratio,
-    }
-    core.figures |= {name: figure for name, figure in ruling.items() if figure is not None}
+        last = pairs.pop() if pairs and pairs[-1].concurrency is None else Pair()
+        longest, ratio = int(found["longest"].low), found["concurrency"]
+        pairs.append(last._replace(longest=longest, concurrency=ratio))
+    ruling = min(pairs, key=_rank_of)
+    for name, value in zip(("tokens", "blocks", "longest"), ruling[:3], strict=True):
+        if isinstance(value, int) and not (name == "blocks" and "measured blocks" in core.figures):
+            core.figures[name] = Interval.exactly(value)
+    if ruling.concurrency is not None:
+        core.figures["concurrency"] = ruling.concurrency
+
+
+def _whole(found: Mapping[str, Interval], name: str) -> int | None:
+    return int(found[name].low) if name in found else None
+
+
+def _lacks(pair: Pair, tokens: int | None, blocks: int | None) -> bool:
+    """Whether a pair has none of what a line counts: both are of one worker."""
+    return (tokens is None or pair.tokens is None) and (blocks is None or pair.blocks is None)
+
+
+def _rank_of(pair: Pair) -> tuple[bool, int, int]:
+    """The smallest count first; a concurrency without a count last."""
+    counted = pair.tokens if pair.tokens is not None else pair.blocks
+    return counted is None, pair.tokens or 0, pair.blocks or 0
 
 
 def assemble(

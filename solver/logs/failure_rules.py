@@ -32,7 +32,7 @@ VLLM = (
             rf"To serve at least one request with the models?'?s? max seq len \({_N}\), "
             rf"\(?{_N} GiB KV cache is needed, which is larger than the available KV cache memory "
             rf"\({_N} GiB\)"
-            rf"(?:.*?estimated maximum model length is {_N})?"
+            rf"(?:.*?[Ee]stimated maximum model length is {_N})?"
         ),
         "one request of {0} tokens needs {1} GiB, {2} GiB are left for the cache",
         ("--max-model-len {3}", "{share} higher", "{kv}"),

@@ -44,6 +44,10 @@ class OllamaReader(EventReader):
         *FAILURES[engine],
     )
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_whole = False
+
     def read(self, number: int, text: str) -> None:
         """Take in the sizes of a line."""
         text = unescaped(text.replace('\\"', '"'))
@@ -61,13 +65,14 @@ class OllamaReader(EventReader):
         for name, value in _LAYERS.findall(text):
             found[f"layers {name}"] = printed(value)
         if found:
-            opens = "engine" if "required.full" in found else ""
+            # The sizes of a placement end with their total; the next model's follow.
+            opens = "engine" if self._is_whole or "required.full" in found else ""
+            self._is_whole = "whole" in found
             self._keep(Event(number, source_of(text), "", "model", found=found, opens=opens))
 
     def ranks(self) -> list[RankLog]:
-        """One record for each model that was placed; the last placement counts."""
-        every = (name for event in self._events for name in event.found)
-        return assemble(self._events, latest=frozenset(every))
+        """One record for each placement of a model."""
+        return assemble(self._events)
 
 
 class LmdeployReader(EventReader):

@@ -14,6 +14,15 @@ CORE = "engine"
 """Label of figures that an engine prints once for all its ranks."""
 
 
+class Pair(NamedTuple):
+    """What a core counts for one worker, and the concurrency that it derives."""
+
+    tokens: int | None = None
+    blocks: int | None = None
+    longest: int | None = None
+    concurrency: Interval | None = None
+
+
 class Failure(NamedTuple):
     """An engine's own words for why it did not start, and what to change."""
 
@@ -37,7 +46,7 @@ class RankLog:
     ----------
     start : number of the start in its log, from 0.
     clashes : figures that one start prints twice with different values: name, first, second.
-    pairs : (tokens, longest, concurrency) as a core prints them together.
+    pairs : counts of a core, each with its own concurrency.
     traits : what the log says of the layout ("several kinds of layers").
     words : settings that are no figures (model, version, dtype).
     """
@@ -49,7 +58,7 @@ class RankLog:
     tokens_by_pool: tuple[int, ...] = ()
     start: int = 0
     clashes: list[tuple[str, Interval, Interval]] = field(default_factory=list)
-    pairs: list[tuple[int | None, int | None, Interval | None]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     traits: set[str] = field(default_factory=set)
     words: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)

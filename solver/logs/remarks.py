@@ -21,7 +21,7 @@ def remarks(ranks: Sequence[RankLog], cores: Sequence[RankLog]) -> Iterator[str]
 
 
 def _several_kinds(record: RankLog) -> Iterator[str]:
-    for tokens, longest, printed in record.pairs:
+    for tokens, _, longest, printed in record.pairs:
         if tokens is None or not longest or printed is None or agrees(tokens, longest, printed):
             continue
         derived = Interval.exactly(tokens).over(Interval.exactly(longest))

@@ -13,7 +13,7 @@ from kvplan.solver.logs.prefix import places, source_of, unescaped
 from kvplan.solver.logs.record import CORE, RankLog
 
 _N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
-_TAG = re.compile(r"\[(?:[^\[\]]*\s)?((?:(?:DP|PP|TP|EP|CP|DCP|SP)\d+\s?)+)\]")
+_TAG = re.compile(r"\[(?:[^\[\]]*\s)?((?:(?:[A-Z]+_)?(?:DP|PP|TP|EP|CP|DCP|SP)\d+\s?)+)\]")
 _POOL = re.compile(r"(?<!Virtual)KV Cache is allocated\..{0,60}?#tokens: (\d{1,18})")
 _SIZE = re.compile(rf"\b(K|V|KV|Cache) size: {_N} GB")
 _FIGURES = (

@@ -27,8 +27,8 @@ def sglang_wrong(rank: RankLog) -> Iterator[Wrong]:
     if tokens is not None and rank.tokens_by_pool and tokens not in rank.tokens_by_pool:
         pools = " and ".join(map(str, dict.fromkeys(rank.tokens_by_pool)))
         yield wrong(rank, "tokens", f"{tokens} where {pools} are allocated")
-    if tokens is not None and requests is not None and requests > max(1, tokens // 2):
-        yield wrong(rank, "requests", f"{requests} at once, more than half of {tokens} tokens")
+    if tokens is not None and requests is not None and requests > max(1, tokens):
+        yield wrong(rank, "requests", f"{requests} at once in {tokens} tokens")
     for index in range(1, len(rank.tokens_by_pool) + 1):
         yield from _keys_and_values(rank, index)
 

@@ -59,7 +59,7 @@ def _start(engine: str, source: str, replica: str, records: Sequence[RankLog]) -
     ranks = [record for record in records if record.label != CORE] or cores
     counted = [rank for rank in ranks if rank.count is not None] or cores
     counts = tuple(rank.count for rank in counted if rank.count is not None)
-    comparable = counts if engine not in _APART else counts[:1]
+    comparable = counts if engine not in APART else counts[:1]
     agreed = _agreed(counted) if comparable else None
     return Start(
         engine=engine,
@@ -76,7 +76,7 @@ def _start(engine: str, source: str, replica: str, records: Sequence[RankLog]) -
     )
 
 
-_APART = ("llama.cpp", "ollama")
+APART = ("llama.cpp", "ollama")
 """Engines whose records are caches and devices of one process, with counts of their own."""
 
 

@@ -25,6 +25,11 @@ _WORKER = re.compile(
 _CORE = re.compile(r"EngineCore(?:_(?:DP)?(\d+))?")
 _OF_CORE = frozenset(("tokens", "longest", "concurrency", "blocks", "measured blocks"))
 _MEASURES = ("available", "budget")
+_AGAIN = (
+    *("loaded", "captured", "graphs", "measured blocks"),
+    *("share", "share without graphs", "share with graphs"),
+)
+"""Printed again for a draft model, or by the core for each worker."""
 
 
 class VllmReader(EventReader):
@@ -62,7 +67,7 @@ class VllmReader(EventReader):
 
     def ranks(self) -> list[RankLog]:
         """Every start of every worker and core, in the order in which they first spoke."""
-        return assemble(self._events, measures=_MEASURES)
+        return assemble(self._events, measures=_MEASURES, latest=_AGAIN)
 
 
 def _speaker(head: str, found: Mapping[str, Interval]) -> tuple[str, str]:

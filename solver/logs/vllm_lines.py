@@ -39,7 +39,7 @@ _PATTERNS = {
     ),
     # 0.6.5 prints one figure a line.
     re.compile(rf"total_gpu_memory\s+{_N}GiB"): (("total", "GiB"),),
-    re.compile(rf"gpu_memory_utilization\s+{_N}$"): (("utilization", ""),),
+    re.compile(rf"gpu_memory_utilization\s+{_N}(?![\w.)])"): (("utilization", ""),),
     re.compile(rf"current vLLM instance can use\s+{_N}GiB"): (("budget", "GiB"),),
     re.compile(rf"model weights take\s+{_N}GiB(?!;)"): (("weights", "GiB"),),
     re.compile(rf"non_torch_memory\s+{_N}GiB"): (("non_torch", "GiB"),),
@@ -83,6 +83,13 @@ _TRAITS = (
     "hybrid KV cache",
 )
 KINDS = "layers of several kinds"
+_MIXED = re.compile(
+    r"gpt-?oss|gemma|qwen3[._-]?(?:next|[5-9])|llama-?4|nemotron|granite-?4|jamba|lfm|minimax|"
+    r"kimi-?(?:linear|k3)|mimo|command|cohere|exaone|olmo-?3|ministral|step-?3|falcon-?(?:h|mamba)|"
+    r"zamba|bamba|phi-4-mini-flash|plamo|deepseek-?v4|ling-|ring-|bailing",
+    re.IGNORECASE,
+)
+"""Families whose layers are of several kinds, by the names of their models."""
 _WORDS = (
     ("version", re.compile(r"LLM engine \(v([^)]{1,60})\)")),
     ("version", re.compile(r"vLLM API server version (\S{1,60})")),
@@ -185,7 +192,10 @@ def _startup(text: str) -> tuple[int, dict[str, Interval]]:
 
 def trait_of(text: str) -> str:
     """What a line says of the layout."""
-    return KINDS if any(trait in text for trait in _TRAITS) else ""
+    model = words_of(text).get("model", "")
+    if _MIXED.search(model.rpartition("/")[2]) or any(trait in text for trait in _TRAITS):
+        return KINDS
+    return ""
 
 
 def words_of(text: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from kvplan.solver.logs.concurrency import (
     tokens_of_blocks,
 )
 from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import CORE, RankLog, Wrong
+from kvplan.solver.logs.record import CORE, Pair, RankLog, Wrong
 from kvplan.solver.logs.vllm_lines import KINDS
 
 _LARGE_BLOCK, _LARGEST_BLOCK = 256, 8192
@@ -60,18 +60,16 @@ def core_wrong(
 ) -> Iterator[Wrong]:
     """Each count against its own concurrency, blocks against both, an override against all."""
     mixed = _has_several_kinds(chain(cores, ranks))
-    whole = [(t, at, c) for t, at, c in core.pairs if t is not None and at and c is not None]
-    apart = [pair for pair in whole if not agrees(*pair)]
-    if len(apart) == len(whole) and all(mixed or several_kinds(*pair) for pair in apart):
+    whole = [pair for pair in core.pairs if pair.longest and pair.concurrency is not None]
+    apart = [pair for pair in whole if not _agrees(pair)]
+    if len(apart) == len(whole) and all(mixed or _is_known(pair) for pair in apart):
         apart = []  # told as a remark
-    for tokens, longest, printed in apart:
-        derived = Interval.exactly(tokens).over(Interval.exactly(longest))
-        yield wrong(
-            core,
-            "concurrency",
-            f"{decimal(printed)} at {longest} tokens where {tokens} tokens give {decimal(derived)}",
-        )
-    yield from _blocks(core, mixed)
+    for pair in apart:
+        yield wrong(core, "concurrency", _derived(pair))
+    for pair in core.pairs:
+        yield from _blocks(core, pair, mixed)
+    if "measured blocks" in core.figures:
+        yield from _override(core)
     yield from _refused(core, ranks)
 
 
@@ -79,27 +77,46 @@ def _has_several_kinds(records: Iterator[RankLog]) -> bool:
     return any(KINDS in record.traits for record in records)
 
 
-def _blocks(core: RankLog, mixed: bool) -> Iterator[Wrong]:
+def _agrees(pair: Pair) -> bool:
+    """Whether the count and the concurrency of layers of one kind follow from each other."""
+    if not pair.longest or pair.concurrency is None:
+        return True
+    if pair.tokens is not None:
+        return agrees(pair.tokens, pair.longest, pair.concurrency)
+    return pair.blocks is None or blocks_agree(pair.blocks, pair.longest, pair.concurrency)
+
+
+def _is_known(pair: Pair) -> bool:
+    """Whether some model with layers of several kinds explains the pair."""
+    if pair.tokens is None or not pair.longest or pair.concurrency is None:
+        return False
+    return several_kinds(pair.tokens, pair.longest, pair.concurrency)
+
+
+def _derived(pair: Pair) -> str:
+    said = f"{decimal(pair.concurrency or Interval.exactly(0))} at {pair.longest} tokens"
+    if pair.tokens is None:
+        return f"{said}: {pair.blocks} blocks of no size give that"
+    ratio = Interval.exactly(pair.tokens).over(Interval.exactly(pair.longest or 1))
+    return f"{said} where {pair.tokens} tokens give {decimal(ratio)}"
+
+
+def _blocks(core: RankLog, pair: Pair, mixed: bool) -> Iterator[Wrong]:
+    """Blocks and tokens of one worker; those of an override are told apart."""
+    if pair.blocks is None or pair.tokens is None or mixed or "measured blocks" in core.figures:
+        return
+    if not tokens_of_blocks(pair.blocks, pair.tokens, pair.longest):
+        text = f"{pair.blocks} where {pair.tokens} tokens are no whole blocks of it"
+        yield wrong(core, "blocks", text)
+
+
+def _override(core: RankLog) -> Iterator[Wrong]:
+    """Tokens of the blocks that were measured are not those of the blocks that are allocated."""
     blocks, measured = core.whole("blocks"), core.whole("measured blocks")
     tokens, longest = core.whole("tokens"), core.whole("longest")
-    concurrency = core.figures.get("concurrency")
-    if blocks is None:
+    if blocks is None or tokens is None or blocks == measured:
         return
-    if measured is not None and tokens is not None:
-        yield from _override(core, blocks, measured)
-    elif tokens is not None:
-        if not tokens_of_blocks(blocks, tokens, longest) and not mixed:
-            yield wrong(core, "blocks", f"{blocks} where {tokens} tokens are no whole blocks of it")
-    elif longest and concurrency is not None and not mixed:
-        text = f"{decimal(concurrency)} at {longest} tokens: {blocks} blocks of no size give that"
-        if not blocks_agree(blocks, longest, concurrency):
-            yield wrong(core, "concurrency", text)
-
-
-def _override(core: RankLog, blocks: int, measured: int) -> Iterator[Wrong]:
-    """Tokens of the blocks that were measured are not those of the blocks that are allocated."""
-    tokens, longest = core.whole("tokens") or 0, core.whole("longest")
-    if tokens_of_blocks(blocks, tokens, longest) or blocks == measured:
+    if tokens_of_blocks(blocks, tokens, longest):
         return
     true = ""
     if measured and not tokens * blocks % measured:
@@ -133,7 +150,7 @@ def _refused(core: RankLog, ranks: Sequence[RankLog]) -> Iterator[Wrong]:
 def workers_wrong(ranks: Sequence[RankLog], cores: Sequence[RankLog]) -> Iterator[Wrong]:
     """A core that prints one count per worker: the same bytes of a token on each of them."""
     workers = [rank for rank in ranks if rank.label != CORE and "available" in rank.figures]
-    counts = sorted(tokens for core in cores for tokens, _, _ in core.pairs if tokens)
+    counts = sorted(pair.tokens for core in cores for pair in core.pairs if pair.tokens)
     staged = any("PP" in rank.label and not rank.label.startswith("PP0") for rank in workers)
     if len(counts) != len(workers) or len(counts) < 2 or staged:
         return

@@ -9,7 +9,7 @@ from kvplan.models.messages import one_line
 from kvplan.solver.logs.compare import RATIOS
 from kvplan.solver.logs.interval import GIB, Interval
 from kvplan.solver.logs.record import Failure, RankLog
-from kvplan.solver.logs.verdict import Share, Start
+from kvplan.solver.logs.verdict import APART, Share, Start
 from kvplan.solver.report.document import Column, Document, Lines, Row, Table
 
 _FIGURES = {
@@ -81,7 +81,7 @@ def _row(rank: RankLog, share: Share | None, is_wrong: bool) -> Row:
 
 def _verdict(start: Start) -> Iterator[str]:
     """Whether the ranks agree, what one plan gives and costs, and every wrong figure."""
-    ranks = f"{len(start.shares)} rank{'s' if len(start.shares) != 1 else ''}"
+    ranks = _ranks(start)
     unused = sum(share.unused_bytes or 0 for share in start.shares)
     if not start.ranks_agree:
         lows, highs = min(start.counts), max(start.counts)
@@ -103,6 +103,13 @@ def _verdict(start: Start) -> Iterator[str]:
         yield f"{ranks}, none printed a count"
     for wrong in start.wrong:
         yield f"wrong: rank {wrong.rank}, line {wrong.line}: {wrong.figure} {wrong.text}"
+
+
+def _ranks(start: Start) -> str:
+    """How many ranks there are; caches and devices of one process are none."""
+    if start.engine in APART:
+        return "one process"
+    return f"{len(start.shares)} rank{'s' if len(start.shares) != 1 else ''}"
 
 
 def _failures(start: Start) -> Iterator[str]:

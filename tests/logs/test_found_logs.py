@@ -181,6 +181,34 @@ def test_known_layers_of_several_kinds_are_not_wrong(
     assert judged(capsys, write(tmp_path, lines))[0] == 0
 
 
+def test_a_core_that_counts_blocks_for_each_worker_does_not_contradict_itself(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    """vLLM 0.7 plans each worker's cache, and prints blocks and concurrency for each."""
+    lines = [
+        line
+        for blocks, ratio in ((1390, "10.86"), (1381, "10.79"))
+        for line in (
+            f"INFO 01-30 kv_cache_utils.py:395] # GPU blocks: {blocks}",
+            "INFO 01-30 kv_cache_utils.py:398] Maximum concurrency for 2048 tokens per request: "
+            f"{ratio}x",
+        )
+    ]
+    code, (start,) = judged(capsys, write(tmp_path, lines))
+    assert (code, start["agreed"]) == (0, 1381)
+    changed = [line.replace("1390", "1490") for line in lines]
+    assert judged(capsys, write(tmp_path, changed))[0] == 1
+
+
+def test_a_draft_model_is_loaded_after_the_model(capsys: Capture, tmp_path: Path) -> None:
+    lines = [
+        "(Worker_TP0 pid=4) INFO Model loading took 14.2 GiB memory and 8.1 seconds",
+        "(Worker_TP0 pid=4) INFO Model loading took 16.9 GiB memory and 2.3 seconds",
+        "(Worker_TP0 pid=4) INFO Available KV cache memory: 6.87 GiB",
+    ]
+    assert judged(capsys, write(tmp_path, lines))[0] == 0
+
+
 REFUSED = (
     "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB "
     "KV cache is needed, which is larger than the available KV cache memory (6.00 GiB). Based on "
@@ -356,3 +384,39 @@ def test_a_gzip_log_is_read_and_others_are_refused_by_name(capsys: Capture, tmp_
         2,
         f"{other}: expected text or gzip, got zstd, unpack it first\n",
     )
+
+
+def test_each_model_that_ollama_places_has_its_own_total(capsys: Capture, tmp_path: Path) -> None:
+    line = 'Sep 11 00:42:50 ai ollama[3110]: time=x level=INFO msg="{}"{} size="{}"'
+    first = [
+        ("model weights", " device=ROCm0", "59.8 GiB"),
+        ("model weights", " device=CPU", "1.1 GiB"),
+        ("kv cache", " device=ROCm0", "450.0 MiB"),
+        ("compute graph", " device=ROCm0", "121.8 MiB"),
+        ("compute graph", " device=CPU", "5.6 MiB"),
+        ("total memory", "", "61.4 GiB"),
+    ]
+    second = [
+        ("model weights", " device=ROCm0", "4.7 GiB"),
+        ("kv cache", " device=ROCm0", "1.2 GiB"),
+        ("compute graph", " device=ROCm0", "2.1 GiB"),
+        ("total memory", "", "8.1 GiB"),
+    ]
+    lines = [line.format(*parts) for parts in first + second]
+    code, starts = judged(capsys, write(tmp_path, lines))
+    assert (code, len(starts)) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "code"), [("meta-llama/Llama-3.1-8B", 1), ("openai/gpt-oss-20b", 0)]
+)
+def test_a_model_with_windows_may_have_any_concurrency(
+    model: str, code: int, capsys: Capture, tmp_path: Path
+) -> None:
+    lines = [
+        f"INFO Initializing a V1 LLM engine (v0.11.0) with config: model='{model}', x=1",
+        "INFO GPU KV cache size: 160,000 tokens",
+        "INFO Maximum concurrency for 10,000 tokens per request: 19.00x",
+    ]
+    found, (start,) = judged(capsys, write(tmp_path, lines))
+    assert (found, bool(start["notes"])) == (code, True)
