@@ -99,6 +99,13 @@ def _sglang(figures: Figures, problem: Problem) -> Iterator[Form]:
             half = float(numbers_in(figures["swa KV size"])[0].value) / GIB / 2
             window |= dict.fromkeys(("K_size", "V_size"), f"{half:.3f} GB")
         pools.append(("window ", window))
+        parts = ("K size", "V size", "swa KV size")
+        both = sum(numbers_in(figures[name])[0].value for name in parts)
+        pool = {"swa": figures["swa_layer_tokens"], "full": figures["full_layer_tokens"]}
+        pool["mem_usage"] = f"{float(both / GIB):.2f} GB"
+        usage = rf"SWAKVPool mem usage: (?P<mem_usage>{_N} GB)"
+        sized = rf"{usage}, swa size: (?P<swa>{_N}), full size: (?P<full>{_N})"
+        yield Form(re.compile(sized), (("", pool),))
     sizes = rf"(?:.*?\bK size: (?P<K_size>{_N} GB))?(?:.*?\bV size: (?P<V_size>{_N} GB))?"
     whole = rf"(?:.*?\b(?:KV|Cache) size: (?P<KV_size>{_N} GB))?"
     yield Form(

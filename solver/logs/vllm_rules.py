@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
@@ -17,6 +18,7 @@ from kvplan.solver.logs.interval import Interval
 from kvplan.solver.logs.record import CORE, Pair, RankLog, Wrong
 from kvplan.solver.logs.vllm_lines import KINDS
 
+_BY_CONCURRENCY = (0, 20, 1)
 _LARGE_BLOCK, _LARGEST_BLOCK = 256, 8192
 """Tokens that may be left over below one more block; blocks beside states are longer."""
 
@@ -60,9 +62,11 @@ def core_wrong(
 ) -> Iterator[Wrong]:
     """Each count against its own concurrency, blocks against both, an override against all."""
     mixed = _has_several_kinds(chain(cores, ranks))
+    strict = _counts_by_concurrency(chain(cores, ranks))
     whole = [pair for pair in core.pairs if pair.longest and pair.concurrency is not None]
     apart = [pair for pair in whole if not _agrees(pair)]
-    if len(apart) == len(whole) and all(mixed or _is_known(pair) for pair in apart):
+    is_told = all(mixed or _is_known(pair) for pair in apart) and not strict
+    if len(apart) == len(whole) and is_told:
         apart = []  # told as a remark
     for pair in apart:
         yield wrong(core, "concurrency", _derived(pair))
@@ -75,6 +79,13 @@ def core_wrong(
 
 def _has_several_kinds(records: Iterator[RankLog]) -> bool:
     return any(KINDS in record.traits for record in records)
+
+
+def _counts_by_concurrency(records: Iterator[RankLog]) -> bool:
+    """Whether the log names a version whose tokens are int(concurrency x length)."""
+    versions = (record.words["version"] for record in records if "version" in record.words)
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", next(versions, ""))
+    return found is not None and tuple(map(int, found.groups())) >= _BY_CONCURRENCY
 
 
 def _agrees(pair: Pair) -> bool:

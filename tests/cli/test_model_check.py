@@ -49,6 +49,36 @@ CASES = {
         "available_gpu_mem=5.00 GB",
         ("501939", "=8192", "requests=4096", "len=40960"),
     ),
+    "sglang states": (
+        "Qwen3.5-27B --engine sglang --available 40GiB",
+        "[2026-09-12 00:22:48 TP0] Mamba Cache is allocated. max_mamba_cache_size: 131, conv_state "
+        "size: 0.36GB, ssm_state size: 18.56GB",
+        ("131", "0.36", "18.56"),
+    ),
+    "sglang windows": (
+        "gpt-oss-120b --engine sglang --available 40GiB --page-size 64",
+        "[2026-09-12 00:22:48 TP0] KV Cache is allocated. #tokens: 517760, K size: 8.89 GB, V "
+        "size: 8.89 GB",
+        ("517760", "K size: 8.89"),
+    ),
+    "sglang both pools": (
+        "gpt-oss-120b --engine sglang --available 40GiB --page-size 64",
+        "[2026-09-12 00:22:48 TP0] SWAKVPool mem usage: 40.00 GB, swa size: 517760, full "
+        "size: 647232",
+        ("40.00", "517760", "647232"),
+    ),
+    "llama.cpp windows": (
+        "gpt-oss-120b --engine llama.cpp --ctx-size 16384 --available 40GiB",
+        "llama_kv_cache: size =   27.00 MiB (   768 cells,  18 layers,  1/1 seqs), K (f16):   "
+        "13.50 MiB, V (f16):   13.50 MiB",
+        ("27.00", "768", "18 layers"),
+    ),
+    "llama.cpp states": (
+        "Qwen3.5-27B --engine llama.cpp --ctx-size 16384 --available 40GiB",
+        "llama_memory_recurrent: size =  149.62 MiB (     1 cells,  64 layers,  1 seqs), R (f32): "
+        "   5.62 MiB, S (f32):  144.00 MiB",
+        ("149.62", "1 cells", "64", "5.62", "144.00"),
+    ),
     "llama.cpp": (
         "Qwen3-8B --engine llama.cpp --ctx-size 16384 --cache-type-k q8_0 --available 20GiB",
         "llama_kv_cache: size = 1764.00 MiB ( 16384 cells,  36 layers,  1/1 seqs), K (q8_0):  "
