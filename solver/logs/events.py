@@ -49,20 +49,22 @@ class EventReader:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._names: set[str] = set()  # figures since the engine last started
 
     def _keep(self, event: Event) -> None:
         if len(self._events) < MOST_EVENTS:
             self._events.append(event)
+            self._names = set() if event.opens == "engine" else self._names
+            self._names |= event.found.keys()
 
     @property
     def phase(self) -> str | None:
         """How far the engine has come: "load", "profile" or "built"; None before it speaks."""
-        names: set[str] = set()
-        for event in self._events:
-            names = set() if event.opens else names | event.found.keys()
         if not self._events:
             return None
-        return "built" if names & _BUILT else "profile" if names & _LOADED else "load"
+        if self._names & _BUILT:
+            return "built"
+        return "profile" if self._names & _LOADED else "load"
 
     def fail(self, failure: Failure, text: str) -> None:
         """Take in a failure that no engine words as its own."""

@@ -15,7 +15,7 @@ from kvplan.models import InvalidProblem
 from kvplan.models.errors import Fault
 from kvplan.models.messages import shown
 from kvplan.solver.logs.atom import AtomReader
-from kvplan.solver.logs.failures import OOM_NEEDLES, out_of_memory
+from kvplan.solver.logs.failures import OOM_NEEDLES, failure_of, out_of_memory
 from kvplan.solver.logs.lines import lines_with
 from kvplan.solver.logs.llamacpp import LlamacppReader
 from kvplan.solver.logs.others import LmdeployReader, OllamaReader
@@ -133,7 +133,8 @@ def _out_of_memory(
         return
     reader = chosen[-1]
     failure = out_of_memory(reader.engine, number, text, reader.phase or "load")
-    if failure is not None:
+    has_own_words = failure_of(reader.engine, number, text) is not None
+    if failure is not None and not has_own_words:
         reader.fail(failure, text)
 
 

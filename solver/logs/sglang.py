@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kvplan.solver.logs.events import Event, EventReader, assemble
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
@@ -13,7 +14,7 @@ from kvplan.solver.logs.prefix import places, source_of, unescaped
 from kvplan.solver.logs.record import CORE, RankLog
 
 _N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
-_TAG = re.compile(r"\[(?:[^\[\]]*\s)?((?:(?:[A-Z]+_)?(?:DP|PP|TP|EP|CP|DCP|SP)\d+\s?)+)\]")
+_TAG = re.compile(r"\[(?:[^\[\]]*?\s)?((?:(?:[A-Z]+_)?(?:DP|PP|TP|EP|CP|DCP|SP)\d+\s?)+)\]")
 _POOL = re.compile(r"(?<!Virtual)KV Cache is allocated\..{0,60}?#tokens: (\d{1,18})")
 _SIZE = re.compile(rf"\b(K|V|KV|Cache) size: {_N} GB")
 _FIGURES = (
@@ -91,7 +92,16 @@ class SglangReader(EventReader):
 
     def ranks(self) -> list[RankLog]:
         """Every start of every rank that allocated a pool, or failed."""
-        return assemble(self._events, last=("tokens",), latest=_DRAFTS)
+        return assemble(self._joined(), last=("tokens",), latest=_DRAFTS)
+
+    def _joined(self) -> list[Event]:
+        """Events with the replicas of one server as one: under DP attention no rank is in two."""
+        speakers = {(e.label, e.replica) for e in self._events if e.replica and e.label != "0"}
+        labels = [label for label, _ in speakers]
+        replicas = {replica for _, replica in speakers}
+        if len(replicas) < 2 or len(labels) != len(set(labels)):
+            return self._events
+        return [replace(event, replica="") for event in self._events]
 
 
 def _figures(text: str, is_pool: bool) -> Iterator[tuple[str, Interval]]:

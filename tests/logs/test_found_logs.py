@@ -425,3 +425,44 @@ def test_a_model_with_windows_may_have_any_concurrency(
     ]
     found, (start,) = judged(capsys, write(tmp_path, lines))
     assert (found, bool(start["wrong"])) == (code, bool(code))
+
+
+@pytest.mark.parametrize(
+    ("tags", "names"),
+    [
+        (("PP0 TP0", "PP1 TP0"), ["PP0_TP0", "PP1_TP0"]),
+        (("TP0 EP0", "TP1 EP1"), ["TP0", "TP1"]),
+        (("ATTN_TP0 MOE_EP0", "ATTN_TP1 MOE_EP1"), ["TP0", "TP1"]),
+    ],
+)
+def test_every_part_of_sglangs_tag_counts(
+    tags: tuple[str, ...], names: list[str], capsys: Capture, tmp_path: Path
+) -> None:
+    line = "[2026-09-12 00:22:48 {}] KV Cache is allocated. #tokens: 454112, KV size: 3.46 GB"
+    code, (start,) = judged(capsys, write(tmp_path, [line.format(tag) for tag in tags]))
+    assert (code, [rank["name"] for rank in start["ranks"]]) == (0, names)
+
+
+def test_an_engines_own_words_for_its_end_are_told_once(capsys: Capture, tmp_path: Path) -> None:
+    lines = [
+        "(EngineCore pid=1) INFO GPU KV cache size: 100,000 tokens",
+        "(EngineCore pid=1) RuntimeError: CUDA out of memory occurred when warming up sampler with "
+        "1024 dummy requests. Please try lowering `max_num_seqs`",
+    ]
+    _, (start,) = judged(capsys, write(tmp_path, lines))
+    assert [failed["kind"] for failed in start["failed"]] == ["warm-up"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "starts"),
+    [
+        (("DP0 TP0", "DP0 TP1", "DP1 TP2", "DP1 TP3"), 1),  # DP attention: one world
+        (("DP0 TP0", "DP0 TP1", "DP1 TP0", "DP1 TP1"), 2),  # replicas behind a router
+    ],
+)
+def test_dp_attention_is_one_server(
+    tags: tuple[str, ...], starts: int, capsys: Capture, tmp_path: Path
+) -> None:
+    line = "[2026-09-12 00:22:48 {} EP0] KV Cache is allocated. #tokens: 454112, KV size: 3.46 GB"
+    code, found = judged(capsys, write(tmp_path, [line.format(tag) for tag in tags]))
+    assert (code, len(found)) == (0, starts)
