@@ -102,10 +102,10 @@ VLLM = (
 SGLANG = (
     Rule(
         "budget",
-        re.compile(r"Not enough memory[.;:]?.{0,80}?mem[_-]fraction[_-]static.{0,60}"),
+        re.compile(r"Not enough (?:GPU )?memory\b.{0,120}?mem[_-]fraction[_-]static.{0,60}"),
         "the share for weights and pools leaves no token",
         ("{share} higher", "--chunked-prefill-size lower", "{split} higher", "{kv}"),
-        b"Not enough memory",
+        b"Not enough ",
     ),
     Rule(
         "balance",
@@ -160,14 +160,18 @@ LLAMACPP = (
     ),
     Rule(
         "memory",
-        re.compile(rf"(?:failed|unable) to allocate (\S+) buffer(?: of size {_N})?"),
+        re.compile(
+            rf"(?:alloc_tensor_range: failed|unable) to allocate (\S+) buffer(?: of size {_N})?"
+        ),
         "a buffer on {0} does not fit: {1} B",
         ("--ctx-size lower", "{share} lower", "{kv}"),
         b"to allocate ",
     ),
     Rule(
         "memory",
-        re.compile(r"failed to allocate (buffer for kv cache|compute(?: pp| tg)? buffers)"),
+        re.compile(
+            r"llama.{0,120}failed to allocate (buffer for kv cache|compute(?: pp| tg)? buffers)"
+        ),
         "the {0} does not fit",
         ("--ctx-size lower", "{share} lower", "{kv}", "--ubatch-size lower"),
         b"failed to allocate ",

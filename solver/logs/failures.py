@@ -71,6 +71,8 @@ _PHASES = {
     ),
 }
 _OOM = re.compile(
+    # Not what a server says while it runs: "Decode out of memory happened" retracts requests.
+    r"(?:\b(?:CUDA|HIP|NPU|XPU|MPS|cudaMalloc)\b[^.]{0,40}?|OutOfMemoryError[^.]{0,40}?)"
     r"out of memory(?:\. Tried to allocate (-?[\d.]+ [KMG]i?B))?"
     r"(?:.{0,200}?total capacity of ([\d.]+ [KMG]i?B) of which ([\d.]+ [KMG]i?B) is free)?",
     re.IGNORECASE,
@@ -84,7 +86,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "LMDeploy": LMDEPLOY,
 }
 NEEDLES = {engine: tuple(rule.needle for rule in rules) for engine, rules in _RULES.items()}
-OOM_NEEDLES = (b"out of memory", b"Out of memory", b"Out Of Memory", b"OUT OF MEMORY")
+OOM_NEEDLES = (b"out of memory", b"Out of memory", b"Out Of Memory")
 
 
 def failure_of(engine: str, line: int, text: str) -> Failure | None:

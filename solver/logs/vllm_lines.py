@@ -49,6 +49,19 @@ _PATTERNS = {
     re.compile(rf"Available memory: {_N}, total memory: {_N}"): (("available", ""), ("total", "")),
     re.compile(rf"(?:[Mm]odel loading|Loading model weights) took {_N} Gi?B"): (("loaded", "GiB"),),
     re.compile(rf"Estimated CUDA graph memory: {_N} GiB"): (("graphs", "GiB"),),
+    re.compile(rf"CUDA graph pool memory: {_N} GiB \(actual\), {_N} GiB \(estimated\)"): (
+        ("graph pool", "GiB"),
+        ("graphs", "GiB"),
+    ),
+    re.compile(
+        rf"Total non KV cache memory: {_N}GiB; torch peak memory increase: {_N}GiB; non-torch "
+        rf"forward increase memory: {_N}GiB; weights memory: {_N}GiB"
+    ): (
+        ("not cache", "GiB"),
+        ("torch increase", "GiB"),
+        ("other increase", "GiB"),
+        ("weights in all", "GiB"),
+    ),
     re.compile(rf"[Gg]raph capturing finished in .{{1,30}}, took {_N} GiB"): (("captured", "GiB"),),
     re.compile(
         rf"gpu-memory-utilization={_N} is equivalent to --gpu-memory-utilization={_N} without.*?"
@@ -120,6 +133,8 @@ NEEDLES = (
     b"PyTorch activation peak memory",
     b"available_kv_cache_memory",
     b"Estimated CUDA graph memory",
+    b"CUDA graph pool memory",
+    b"Total non KV cache memory",
     b"raph capturing finished",
     b"odel loading took",
     b"Loading model weights took",

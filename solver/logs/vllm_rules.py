@@ -31,6 +31,10 @@ def memory_wrong(rank: RankLog) -> Iterator[Wrong]:
         yield from compare(rank, "available", left - figures["non_torch"], "the terms")
     if figures.keys() >= {"in use", "available"}:
         yield from compare(rank, "in use", figures["available"], "what is available")
+    names = ("torch increase", "other increase", "weights in all")
+    if figures.keys() >= {"not cache", *names}:
+        parts = sum((figures[name] for name in names), Interval.exactly(0))
+        yield from compare(rank, "not cache", parts, "weights and both increases")
     yield from _graph_share(rank)
 
 

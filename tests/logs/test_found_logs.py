@@ -291,6 +291,34 @@ def test_out_of_memory_says_when(capsys: Capture, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-09-12 00:22:48 TP0] Decode out of memory happened. #retracted_reqs: 1",
+        "INFO [model_runner.py:1] If out-of-memory error occurs during cudagraph capture, consider",
+        "INFO If out of memory error occurs during capture, consider decreasing the utilization",
+        "NCCL WARN failed to allocate 32 byte buffer",
+    ],
+)
+def test_a_running_server_has_not_failed(line: str, capsys: Capture, tmp_path: Path) -> None:
+    fine = "(EngineCore pid=1) INFO Available KV cache memory: 6.00 GiB"
+    code, (start,) = judged(capsys, write(tmp_path, [fine, line]))
+    assert (code, start["failed"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("", ""), ("62.64", "63.64"), ("61.04", "60.04"), ("1.40", "1.90")]
+)
+def test_what_is_not_cache_is_a_sum(old: str, new: str, capsys: Capture, tmp_path: Path) -> None:
+    line = (
+        "(Worker_TP0 pid=1) DEBUG Memory profiling takes 9.1 seconds. Total non KV cache memory: "
+        "62.64GiB; torch peak memory increase: 1.40GiB; non-torch forward increase memory: "
+        "0.20GiB; weights memory: 61.04GiB."
+    )
+    path = write(tmp_path, [line.replace(old, new) if old else line])
+    assert judged(capsys, path)[0] == bool(old)
+
+
 LLAMA = [
     "llama_kv_cache:      CUDA0 KV buffer size =  4352.00 MiB",
     "llama_kv_cache: size = 4352.00 MiB ( 32768 cells,  64 layers,  1/1 seqs), K (q8_0): "
