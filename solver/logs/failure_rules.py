@@ -163,7 +163,7 @@ LLAMACPP = (
         re.compile(
             rf"(?:alloc_tensor_range: failed|unable) to allocate (\S+) buffer(?: of size {_N})?"
         ),
-        "a buffer on {0} does not fit: {1} B",
+        "no room for a buffer on {0}",
         ("--ctx-size lower", "{share} lower", "{kv}"),
         b"to allocate ",
     ),
@@ -172,7 +172,7 @@ LLAMACPP = (
         re.compile(
             r"llama.{0,120}failed to allocate (buffer for kv cache|compute(?: pp| tg)? buffers)"
         ),
-        "the {0} does not fit",
+        "no room for the {0}",
         ("--ctx-size lower", "{share} lower", "{kv}", "--ubatch-size lower"),
         b"failed to allocate ",
     ),

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kvplan.solver.logs.events import Event, EventReader, assemble
+from kvplan.solver.logs.assemble import assemble
+from kvplan.solver.logs.events import Event, EventReader
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
 from kvplan.solver.logs.interval import Interval
