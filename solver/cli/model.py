@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kvplan.models import Problem
     from kvplan.models.engines.layers import Architecture
     from kvplan.models.engines.registry import Settings
+    from kvplan.solver.cli.model_compared import Asked
     from kvplan.solver.cli.readings import End
 
 
@@ -115,6 +116,8 @@ def model(
         return read_settings(adapter.FLAGS, arguments_at(printed, end), common)
 
     ends = [at("low"), at("high")] if check else []
+    from kvplan.solver.cli.model_compared import Asked
+
     asked = Asked(engine, adapter, architecture, (settings, *ends), tuple(check or ()))
     return _answer(asked, optimize, mean)
 
@@ -181,30 +184,15 @@ def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
         raise InvalidProblem.at(flag, error.expected, error.got) from None
 
 
-class Asked(NamedTuple):
-    """A model on an engine.
-
-    Attributes
-    ----------
-    settings : as typed; with lines to compare, also with the readings at either end.
-    expected : lines of a log.
-    """
-
-    engine: str
-    adapter: Any
-    architecture: Architecture
-    settings: tuple[Settings, ...]
-    expected: tuple[str, ...]
-
-
 def _answer(asked: Asked, optimize: bool, mean_tokens: int | None) -> int:
     """Solve, compare, and print."""
+    from kvplan.solver.cli.model_compared import compared
     from kvplan.solver.cli.model_text import comment_text, problem_text
 
     adapter, architecture, settings = asked.adapter, asked.architecture, asked.settings[0]
     problem: Problem = adapter.build(architecture, settings)
     figures, refused = _figures(adapter, architecture, settings, problem)
-    differences = _compared(asked, problem, figures) if asked.expected else []
+    differences = compared(asked, problem, figures, _figures) if asked.expected else []
     title = "the engine refuses to start" if refused else "what the engine prints"
     sys.stdout.write(comment_text(title, figures))
     if optimize:
@@ -213,25 +201,6 @@ def _answer(asked: Asked, optimize: bool, mean_tokens: int | None) -> int:
     for line in differences:
         print(line, file=sys.stderr)
     return 1 if differences else 0
-
-
-def _compared(asked: Asked, problem: Problem, figures: Mapping[str, str]) -> list[str]:
-    """Hold log lines against the figures, and against those at the ends of the readings."""
-    from kvplan.models import InvalidProblem
-    from kvplan.solver.cli.model_check import compare_lines
-    from kvplan.solver.cli.model_raw import more_figures
-
-    every = [(dict(figures), problem)]
-    for settings in asked.settings[1:]:
-        try:
-            other: Problem = asked.adapter.build(asked.architecture, settings)
-        except InvalidProblem:  # the engine refuses this end
-            continue
-        every.append((dict(_figures(asked.adapter, asked.architecture, settings, other)[0]), other))
-    for known, _ in every:
-        positions = asked.architecture.max_positions
-        known |= more_figures(asked.engine, asked.settings[0], positions)
-    return compare_lines(asked.engine, every, asked.expected)
 
 
 def _figures(
