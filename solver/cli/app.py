@@ -25,7 +25,7 @@ Exit codes:
   0    a plan; verify: every rule holds; explore: a row has a plan; model: a problem
   1    infeasible (solve: 0 with --advise); undecided (no plan found, none ruled out); verify: a
        rule is violated; explore: no row has a plan; model: a figure differs from --check;
-       check-log: ranks disagree, or a figure is wrong
+       check-log: ranks disagree, a figure is wrong, or the start failed
   2    bad input, one line per fault on standard error
   3    kvplan itself failed (an engine, or the output could not be written)
   130  interrupted

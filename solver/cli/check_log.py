@@ -6,9 +6,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from kvplan.solver.report.document import Document
 
 _LARGE_BYTES = 10 * 2**20
 
@@ -22,26 +25,53 @@ def check_log(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of the report.")
     ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Say what changed between two logs, and what moved the count."),
+    ] = False,
 ) -> int:
     """Recompute the memory figures of a server log, and see whether its ranks agree.
 
-    Reads ATOM, vLLM, SGLang and TensorRT-LLM. Several logs of one rank each are the ranks of one
-    start; a log of many ranks is a start of its own.
+    Reads ATOM, vLLM, SGLang, TensorRT-LLM, llama.cpp, ollama and LMDeploy, compressed with gzip or
+    not. Several logs of one rank each are the ranks of one start; a log of many ranks is a start of
+    its own. A start that failed is explained in its own words, with what to change.
     """
     from kvplan.solver.logs.scan import scan
     from kvplan.solver.report.logs import log_data, log_document
 
+    if diff:
+        return _diff(logs, as_json)
     with _progress(logs) as advance:
         starts = scan(logs, advance)
-    if as_json:
+    _print(log_data(starts) if as_json else None, lambda: log_document(starts))
+    return 0 if all(start.is_fine for start in starts) else 1
+
+
+def _diff(logs: Sequence[str], as_json: bool) -> int:
+    """Compare two logs; what they say of themselves is not judged."""
+    from kvplan.models import InvalidProblem
+    from kvplan.solver.logs.diff import difference
+    from kvplan.solver.logs.scan import scan
+    from kvplan.solver.report.log_diff import diff_data, diff_document
+
+    if len(logs) != 2:
+        raise InvalidProblem.at("--diff", "two logs", f"{len(logs)}")
+    with _progress(logs) as advance:
+        found = difference(scan(logs[:1], advance), scan(logs[1:], advance), logs)
+    _print(diff_data(found) if as_json else None, lambda: diff_document(found))
+    return 0
+
+
+def _print(data: Any, document: Callable[[], Document]) -> None:
+    """Write a JSON document, or a report where there is no data."""
+    if data is not None:
         import json
 
-        sys.stdout.write(json.dumps(log_data(starts), indent=2) + "\n")
-    else:
-        from kvplan.solver.report import show
+        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+        return
+    from kvplan.solver.report import show
 
-        show(log_document(starts), sys.stdout)
-    return 0 if all(start.is_fine for start in starts) else 1
+    show(document(), sys.stdout)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from kvplan.models import Problem
     from kvplan.models.engines.layers import Architecture
     from kvplan.models.engines.registry import Settings
+    from kvplan.solver.cli.model_compared import Asked
+    from kvplan.solver.cli.readings import End
 
 
 def model(
@@ -46,7 +48,15 @@ def model(
         typer.Option(
             metavar="LINE",
             help='A line of the log, such as "GPU KV cache size: 302,921 tokens"; exit 1 where '
-            "the figure differs. Repeatable.",
+            "a figure of it differs. Repeatable.",
+        ),
+    ] = None,
+    from_log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG",
+            help="The start of a server's log: with CONFIG its flags and readings, without CONFIG "
+            "the problem that its figures describe.",
         ),
     ] = None,
     optimize: Annotated[
@@ -69,6 +79,14 @@ def model(
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
 
+    start = None
+    if from_log is not None:
+        from kvplan.solver.cli import model_from_log as log
+
+        start = log.last_start(from_log)
+        if config is None and not (flags or check or optimize):
+            return log.print_described(start)
+        engine = log.adapter_name(start)
     adapter = engine_named(engine)
     if config is not None and config.startswith("--"):
         _misplaced(config)
@@ -79,11 +97,29 @@ def model(
 
     from kvplan.models.engines.architecture import load_architecture
     from kvplan.models.engines.settings import read_settings
+    from kvplan.solver.cli.readings import arguments_at, gib_at, reading_at
 
-    settings = read_settings(adapter.FLAGS, context.args, _common(gpu, total, weights_gib))
+    exact = printed = context.args
+    if start is not None:
+        exact, printed = (
+            log.arguments_from(start, adapter.FLAGS, context.args, exact=is_exact)
+            for is_exact in (True, False)
+        )
+    settings = read_settings(adapter.FLAGS, exact, _common(gpu, total, weights_gib))
     architecture = load_architecture(config)
     mean = _mean(mean_tokens, optimize)
-    return _answer(adapter, architecture, settings, tuple(check or ()), optimize, mean)
+
+    def at(end: End) -> Settings:
+        """Settings with every printed reading at an end of what it can stand for."""
+        card = reading_at("--total", total, end) or total
+        common = _common(gpu, card, gib_at(weights_gib, end))
+        return read_settings(adapter.FLAGS, arguments_at(printed, end), common)
+
+    ends = [at("low"), at("high")] if check else []
+    from kvplan.solver.cli.model_compared import Asked
+
+    asked = Asked(engine, adapter, architecture, (settings, *ends), tuple(check or ()))
+    return _answer(asked, optimize, mean)
 
 
 def _mean(tokens: str | None, optimize: bool) -> int | None:
@@ -148,20 +184,15 @@ def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
         raise InvalidProblem.at(flag, error.expected, error.got) from None
 
 
-def _answer(
-    adapter: Any,
-    architecture: Architecture,
-    settings: Settings,
-    expected: tuple[str, ...],
-    optimize: bool,
-    mean_tokens: int | None,
-) -> int:
+def _answer(asked: Asked, optimize: bool, mean_tokens: int | None) -> int:
     """Solve, compare, and print."""
-    from kvplan.solver.cli.model_text import check_lines, comment_text, problem_text
+    from kvplan.solver.cli.model_compared import compared
+    from kvplan.solver.cli.model_text import comment_text, problem_text
 
+    adapter, architecture, settings = asked.adapter, asked.architecture, asked.settings[0]
     problem: Problem = adapter.build(architecture, settings)
     figures, refused = _figures(adapter, architecture, settings, problem)
-    differences = check_lines(figures, expected)
+    differences = compared(asked, problem, figures, _figures) if asked.expected else []
     title = "the engine refuses to start" if refused else "what the engine prints"
     sys.stdout.write(comment_text(title, figures))
     if optimize:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import yaml
 
-from kvplan.models import InvalidProblem
-from kvplan.models.messages import shown
+from kvplan.solver.cli.model_check import check_lines as check_lines
 
 if TYPE_CHECKING:
     from kvplan.models import Problem
@@ -26,37 +24,6 @@ def comment_text(title: str, lines: Mapping[str, str]) -> str:
     """Write figures as YAML comments, a line each."""
     rows = [f"# {title}", *(f"#   {label}: {value}" for label, value in lines.items())]
     return "".join(f"{row}\n" for row in rows)
-
-
-def check_lines(figures: Mapping[str, str], expected: Iterable[str]) -> list[str]:
-    """Compare log lines with an engine's figures; one line for each that differs.
-
-    Raises
-    ------
-    InvalidProblem : a line that names no figure, or gives none.
-
-    A line is found by the label of a figure in it; what follows the label must begin with the value
-    (and not go on as a longer number), up to spaces, a colon and upper case.
-    """
-    differences = []
-    for line in expected:
-        plain = _plain(line)
-        labels = [label for label in figures if _plain(label) in plain]
-        if not labels:
-            expected_label = f"a line with one of {', '.join(figures)}"
-            raise InvalidProblem.at("--check", expected_label, shown(line))
-        label = max(labels, key=len)
-        logged = plain.partition(_plain(label))[2].strip(" :=")
-        if not logged:
-            raise InvalidProblem.at("--check", f"a figure after {label}", shown(line))
-        value = re.escape(_plain(figures[label]).strip(" :="))
-        if not re.match(rf"{value}(?![0-9]|[.,][0-9])", logged):
-            differences.append(f"{label}: the log says {logged}, the plan {figures[label]}")
-    return differences
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def advice_text(advice: Advice) -> str:

@@ -10,7 +10,7 @@ import re
 from fractions import Fraction
 
 from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.record import MOST_RANKS, RankLog
+from kvplan.solver.logs.record import CORE, MOST_RANKS, Failure, RankLog
 
 _TERM = re.compile(r"(?<!\w)(\w{1,40})=(-?\d{1,30}(?:\.\d{1,30})?)(GB|MB)?(?![\w.])")
 _POOL = re.compile(r"sub-pool (\S{1,200}): entries=(\d{1,18}), entry_bytes=(\d{1,18})")
@@ -40,6 +40,7 @@ class AtomReader:
         self._ranks: list[RankLog] = []
         self._pools: dict[str, tuple[int, int]] = {}
         self._world = 0
+        self._failed: list[RankLog] = []
 
     def read(self, number: int, text: str) -> None:
         """Take in a budget line, the same terms in an error, or a sub-pool."""
@@ -74,7 +75,19 @@ class AtomReader:
 
     def ranks(self) -> list[RankLog]:
         """One for each budget line; more than the runners of one start are a further start."""
-        world = self._world or len(self._ranks)
+        world = self._world or len(self._ranks) or 1
         for index, record in enumerate(self._ranks):
-            record.label = str(index % world)
-        return self._ranks
+            record.label, record.start = str(index % world), index // world
+        return [*self._ranks, *self._failed]
+
+    @property
+    def phase(self) -> str | None:
+        """Whether the engine has spoken, and measured."""
+        return "built" if self._ranks else "profile" if self._world else None
+
+    def fail(self, failure: Failure, text: str) -> None:
+        """Take in a failure that the engine does not word as its own."""
+        if not self._failed:
+            start = max(0, len(self._ranks) - 1) // (self._world or len(self._ranks) or 1)
+            self._failed.append(RankLog(CORE, failure.line, start=start))
+        self._failed[0].failures.append(failure)

@@ -50,9 +50,14 @@ class Interval(NamedTuple):
         return Interval(max(self.low, other.low), min(self.high, other.high))
 
     @property
+    def centre(self) -> Fraction:
+        """The value in the middle."""
+        return (self.low + self.high) / 2
+
+    @property
     def middle(self) -> int:
         """The value in the middle, in whole units."""
-        return round((self.low + self.high) / 2)
+        return round(self.centre)
 
 
 def least_of(first: Interval, *others: Interval) -> Interval:

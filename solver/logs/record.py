@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -9,6 +10,28 @@ from kvplan.solver.logs.interval import Interval
 
 MOST_RANKS = 4096
 """Records kept of one log; more are counted, not kept."""
+CORE = "engine"
+"""Label of figures that an engine prints once for all its ranks."""
+
+
+class Pair(NamedTuple):
+    """What a core counts for one worker, and the concurrency that it derives."""
+
+    tokens: int | None = None
+    blocks: int | None = None
+    longest: int | None = None
+    concurrency: Interval | None = None
+
+
+class Failure(NamedTuple):
+    """An engine's own words for why it did not start, and what to change."""
+
+    line: int
+    kind: str  # "context", "memory", "budget", "states", ...
+    said: str
+    why: str
+    remedies: tuple[str, ...]
+    figures: Mapping[str, str]  # what it names, by the number of the group
 
 
 @dataclass
@@ -18,6 +41,14 @@ class RankLog:
     Names: total, free, utilization (a ratio), budget, peak, non_torch, graphs, safety, available,
     block_bytes, blocks, tokens, block_tokens, longest (tokens of a request), concurrency (a
     ratio), state (pools beside the blocks), pool (allocated for the cache), suggested.
+
+    Attributes
+    ----------
+    start : number of the start in its log, from 0.
+    clashes : figures that one start prints twice with different values: name, first, second.
+    pairs : counts of a core, each with its own concurrency.
+    traits : what the log says of the layout ("several kinds of layers").
+    words : settings that are no figures (model, version, dtype).
     """
 
     label: str
@@ -25,11 +56,25 @@ class RankLog:
     replica: str = ""
     figures: dict[str, Interval] = field(default_factory=dict)
     tokens_by_pool: tuple[int, ...] = ()
+    start: int = 0
+    clashes: list[tuple[str, Interval, Interval]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    traits: set[str] = field(default_factory=set)
+    words: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
 
     def whole(self, name: str) -> int | None:
         """An exact figure, such as a count."""
         figure = self.figures.get(name)
         return None if figure is None or figure.low != figure.high else int(figure.low)
+
+    def put(self, name: str, figure: Interval) -> None:
+        """Keep a figure; one that contradicts an earlier one of the same start is a clash."""
+        before = self.figures.get(name)
+        if before is not None and not before.meets(figure):
+            self.clashes.append((name, before, figure))
+        else:
+            self.figures[name] = figure if before is None else before.within(figure)
 
     @property
     def count(self) -> tuple[int, ...] | None:
@@ -64,8 +109,17 @@ class Reader(Protocol):
         """Bytes without any of which a line is of no interest."""
         ...
 
+    @property
+    def phase(self) -> str | None:
+        """How far the engine has come: "load", "profile" or "built"; None before it speaks."""
+        ...
+
     def read(self, number: int, text: str) -> None:
         """Take in a line that holds a needle."""
+        ...
+
+    def fail(self, failure: Failure, text: str) -> None:
+        """Take in a failure that no engine words as its own."""
         ...
 
     def ranks(self) -> list[RankLog]:

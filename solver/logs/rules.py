@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvplan.models.units import human_bytes
+from kvplan.solver.logs.compare import compare, said, span, wrong
 from kvplan.solver.logs.interval import MIB, Interval, least_of
-from kvplan.solver.logs.record import RankLog, Wrong
+from kvplan.solver.logs.llamacpp_rules import llamacpp_wrong
+from kvplan.solver.logs.record import CORE, RankLog, Wrong
+from kvplan.solver.logs.sglang_rules import alike_wrong, sglang_wrong
+from kvplan.solver.logs.trtllm_rules import trtllm_wrong
+from kvplan.solver.logs.vllm_rules import core_wrong, memory_wrong, workers_wrong
 
 _VLLM_MARGIN = Interval.exactly(150 * MIB)
 """What vLLM's suggested --kv-cache-memory leaves free (vllm-project/vllm#21489)."""
+_SIGNED = frozenset(("unaccounted", "chunk", "available"))
+"""Figures that may be below 0, or have a rule of their own for it."""
 
 
-def wrong_figures(ranks: Sequence[RankLog]) -> list[Wrong]:
+def wrong_figures(ranks: Sequence[RankLog], cores: Sequence[RankLog] = ()) -> list[Wrong]:
     """All figures of one start that do not follow, in the order of the ranks."""
     agreed = _agreed_available(ranks)
     found: list[Wrong] = []
@@ -23,21 +29,51 @@ def wrong_figures(ranks: Sequence[RankLog]) -> list[Wrong]:
         found += _budget(rank)
         found += _available(rank, agreed)
         found += _blocks(rank)
-        found += _tokens(rank)
         found += _suggested(rank)
-        found += _together(rank)
-    return found
+        found += memory_wrong(rank)
+        found += sglang_wrong(rank)
+        found += trtllm_wrong(rank)
+        found += llamacpp_wrong(rank)
+    for core in cores:
+        found += core_wrong(core, cores, ranks)
+    for record in (*ranks, *(core for core in cores if core not in ranks)):
+        found += _below_zero(record)
+        found += _clashes(record)
+    found += workers_wrong(ranks, cores)
+    found += alike_wrong([rank for rank in ranks if rank.label != CORE])
+    return list(dict.fromkeys(found))
+
+
+def _below_zero(rank: RankLog) -> Iterator[Wrong]:
+    """A reading below 0 is a fault of the measurement."""
+    for name, figure in rank.figures.items():
+        if figure.high < 0 and name not in _SIGNED:
+            text = f"{span(figure)}: below 0, so the measurement itself is at fault"
+            yield wrong(rank, name, text)
+
+
+def _clashes(rank: RankLog) -> Iterator[Wrong]:
+    """A figure that one start prints twice is the same both times."""
+    for name, first, second in rank.clashes:
+        text = f"{said(name, second)} where the same start printed {said(name, first)} before"
+        yield wrong(rank, name, text)
 
 
 def _budget(rank: RankLog) -> Iterator[Wrong]:
     """budget = floor(total x utilization)."""
     figures = rank.figures
     if figures.keys() >= {"budget", "total", "utilization"}:
-        yield from _compare(rank, "budget", _share(rank), "total x utilization")
+        yield from compare(rank, "budget", _share(rank), "total x utilization")
 
 
 def _share(rank: RankLog) -> Interval:
     return rank.figures["total"].times(rank.figures["utilization"]).lowered()
+
+
+_TERMS = (
+    (("peak", "graphs", "safety"), ("non_torch",)),
+    (("weights", "non_torch", "activation"), ()),
+)
 
 
 def _terms(rank: RankLog) -> Interval | None:
@@ -47,10 +83,7 @@ def _terms(rank: RankLog) -> Interval | None:
     budget - weights - non_torch - activation.
     """
     figures = rank.figures
-    for names, optional in (
-        (("peak", "graphs", "safety"), ("non_torch",)),
-        (("weights", "non_torch", "activation"), ()),
-    ):
+    for names, optional in _TERMS:
         if "budget" in figures and figures.keys() >= set(names):
             left = figures["budget"]
             if figures.keys() >= {"total", "utilization"}:
@@ -65,7 +98,8 @@ def _agreed_available(ranks: Sequence[RankLog]) -> Interval | None:
     """The smallest rank's, where all ranks print one and the same (ATOM since #3171)."""
     printed = {rank.figures.get("available") for rank in ranks}
     terms = [left for rank in ranks if (left := _terms(rank)) is not None]
-    if len(printed) != 1 or len(terms) != len(ranks) or len(ranks) < 2:
+    agree = all("peak" in rank.figures for rank in ranks) and len(printed) == 1
+    if not agree or len(terms) != len(ranks) or len(ranks) < 2:
         return None
     return least_of(*terms)
 
@@ -76,12 +110,12 @@ def _available(rank: RankLog, agreed: Interval | None) -> Iterator[Wrong]:
     if "available" not in figures:
         return
     if figures["available"].high < 0:
-        yield Wrong(rank.label, rank.line, "available", f"{span(figures['available'])}: below 0")
+        yield wrong(rank, "available", f"{span(figures['available'])}: below 0")
     if left is None or (agreed is not None and agreed.meets(figures["available"])):
         return
     if "free" not in figures and "peak" in figures:
         left = Interval(min(left.low, figures["available"].low), left.high)  # free may rule
-    yield from _compare(rank, "available", left, "the terms")
+    yield from compare(rank, "available", left, "the terms")
 
 
 def _blocks(rank: RankLog) -> Iterator[Wrong]:
@@ -96,64 +130,20 @@ def _blocks(rank: RankLog) -> Iterator[Wrong]:
     if least <= blocks <= most:
         return
     expected = f"{least} to {most}" if least else f"at most {most}"
-    text = f"{blocks} where {span(room)} hold {expected} of {block} B"
-    yield Wrong(rank.label, rank.line, "blocks", text)
-
-
-def _tokens(rank: RankLog) -> Iterator[Wrong]:
-    """tokens = blocks x tokens per block, of a pool with one window (TensorRT-LLM)."""
-    blocks, each, tokens = (rank.whole(n) for n in ("blocks", "block_tokens", "tokens"))
-    if blocks is None or each is None or tokens is None or (rank.whole("windows") or 0) > 1:
-        return
-    if blocks * each != tokens:
-        text = f"{tokens} where {blocks} blocks of {each} are {blocks * each}"
-        yield Wrong(rank.label, rank.line, "tokens", text)
+    yield wrong(rank, "blocks", f"{blocks} where {span(room)} hold {expected} of {block} B")
 
 
 def _suggested(rank: RankLog) -> Iterator[Wrong]:
-    """--kv-cache-memory = budget - what is used - 150 MiB (vLLM)."""
+    """--kv-cache-memory = budget - what is used - 150 MiB (vLLM).
+
+    Some versions take the graphs off twice (vllm-project/vllm#57936).
+    """
     figures = rank.figures
-    if figures.keys() >= {"suggested", "budget", "used"}:
-        left = figures["budget"] - figures["used"] - _VLLM_MARGIN
-        yield from _compare(rank, "suggested", left, "budget - usage - 150 MiB")
-
-
-def _together(rank: RankLog) -> Iterator[Wrong]:
-    """The sum of a full and a window pool (SGLang)."""
-    figures = rank.figures
-    if figures.keys() >= {"pools together", "pools before"} and rank.tokens_by_pool:
-        yield from _compare(rank, "pools together", figures["pools before"], "the pools before it")
-
-
-def _compare(rank: RankLog, name: str, derived: Interval, how: str) -> Iterator[Wrong]:
-    printed = rank.figures[name]
-    if not printed.meets(derived):
-        text = f"{span(printed)} where {how} give {span(derived)}"
-        yield Wrong(rank.label, rank.line, name, text)
-
-
-def span(figure: Interval) -> str:
-    """Bytes as a person reads them, with both ends where they differ."""
-    low, high = human_bytes(int(figure.low)), human_bytes(int(figure.high))
-    return low if low == high else f"{low} to {high}"
-
-
-def remarks(ranks: Sequence[RankLog]) -> Iterator[str]:
-    """What does not follow and may yet be right: it depends on what the log does not say."""
-    for rank in ranks:
-        tokens, longest = rank.whole("tokens"), rank.whole("longest")
-        printed = rank.figures.get("concurrency")
-        if tokens is None or not longest or printed is None:
-            continue
-        derived = Interval.exactly(tokens).over(Interval.exactly(longest))
-        if not printed.meets(derived):
-            yield (
-                f"line {rank.line}: a concurrency of {_decimal(printed)} at "
-                f"{longest} tokens is not {tokens} / {longest} = "
-                f"{_decimal(derived)}: only right for layers of several kinds"
-            )
-
-
-def _decimal(ratio: Interval) -> str:
-    hundredths = round(50 * (ratio.low + ratio.high))
-    return f"{hundredths // 100}.{hundredths % 100:02d}"
+    for name, room in (("suggested", "budget"), ("suggested at most", "free")):
+        if figures.keys() >= {name, room, "used"}:
+            left = figures[room] - figures["used"] - _VLLM_MARGIN
+            twice = left - figures.get("used raph", Interval.exactly(0))
+            if not figures[name].meets(twice):
+                yield from compare(rank, name, left, f"{room} - usage - 150 MiB")
+            if f"{name} in GiB" in figures:
+                yield from compare(rank, f"{name} in GiB", figures[name], "the bytes beside it")

@@ -1,24 +1,27 @@
 """TensorRT-LLM: pools by window, once for the profiling run and once for good; the last counts.
 
-[RANK 1] names the rank where it is printed. Older versions print no rank: with an MPI world of
-more than one, each allocation there is another rank's.
+[RANK 1] or a launcher's tag names the rank where it is printed. Older versions print no rank: with
+an MPI world of more than one, each allocation there is another rank's.
 """
 
 from __future__ import annotations
 
 import re
 
+from kvplan.solver.logs.failures import NEEDLES as FAILURES
+from kvplan.solver.logs.failures import failure_of
 from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.record import MOST_RANKS, RankLog
+from kvplan.solver.logs.prefix import rank_of, source_of, unescaped
+from kvplan.solver.logs.record import CORE, MOST_RANKS, Failure, RankLog
 
-_N = r"(\d{1,20}(?:\.\d{1,20})?)"
-_RANK = re.compile(r"\[RANK (\d{1,9})\]")
+_N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _WORLD = re.compile(r"MPI size: (\d{1,9})")
 _BLOCKS = re.compile(r"tokens per block=(\d{1,9}), primary blocks=(\d{1,18})")
+_SEQUENCE = re.compile(r"blocks per sequence: (\d{1,18}) \[window size=(\d{1,18})\]")
 _POOL = re.compile(r"Number of blocks in KV cache primary pool: (\d{1,18})")
 _PER_BLOCK = re.compile(r"Number of tokens per block: (\d{1,9})")
 _ALLOCATED = re.compile(rf"Allocated {_N} GiB for max tokens in paged KV cache \((\d{{1,18}})\)")
-_BYTES = re.compile(r"Allocate (\d{1,20}) bytes for k/v cache")
+_BYTES = re.compile(r"Allocate (-?\d{1,20}) bytes for k/v cache")
 _TOKENS = re.compile(r"Using (\d{1,18}) tokens in paged KV cache")
 _MEMORY = re.compile(
     rf"calculating max tokens in paged kv cache: total: {_N} GiB, available: {_N} GiB"
@@ -37,6 +40,7 @@ class TrtllmReader:
         b"paged kv cache",
         b"k/v cache",
         b"MPI size: ",
+        *FAILURES[engine],
     )
 
     def __init__(self) -> None:
@@ -46,15 +50,34 @@ class TrtllmReader:
 
     def read(self, number: int, text: str) -> None:
         """Take in the figures of a line."""
+        text = unescaped(text)
         world = _WORLD.search(text)
         if world is not None:
             self._world = max(self._world, int(world[1]))
             return
-        rank = _RANK.search(text)
-        label = rank[1] if rank else ""
+        failure = failure_of(self.engine, number, text)
+        if failure is not None:
+            self.fail(failure, text)
+            return
+        label = rank_of(text) or source_of(text)
         found = self._figures(label, text)
         if found:
-            self._record(label, number, found).figures.update(found)
+            _put(self._record(label, number, found), found)
+
+    @property
+    def phase(self) -> str | None:
+        """Whether the engine has spoken, and built its cache."""
+        if not self._ranks:
+            return "load" if self._world > 1 else None
+        every = (record.figures for records in self._ranks.values() for record in records)
+        return "built" if any("pool" in figures for figures in every) else "profile"
+
+    def fail(self, failure: Failure, text: str) -> None:
+        """Take in a failure."""
+        records = self._ranks.setdefault(CORE, [])
+        if not records:
+            records.append(RankLog(CORE, failure.line))
+        records[0].failures.append(failure)
 
     def _figures(self, label: str, text: str) -> dict[str, Interval]:
         found: dict[str, Interval] = {}
@@ -64,7 +87,10 @@ class TrtllmReader:
             if len(windows) < MOST_RANKS:
                 windows.append((int(blocks[2]), int(blocks[1])))
             found["blocks"] = Interval.exactly(sum(count for count, _ in windows))
-            found["block_tokens"] = Interval.exactly(windows[0][1])
+            found["block_tokens"] = Interval.exactly(int(blocks[1]))
+        sequence = _SEQUENCE.search(text)
+        if sequence is not None:
+            found["sequence blocks"], found["window"] = map(printed, sequence.groups())
         if allocated is not None:
             found["pool"], found["tokens"] = printed(allocated[1], "GiB"), printed(allocated[2])
             found["windows"] = Interval.exactly(len(self._windows.pop(label, [])))
@@ -94,3 +120,11 @@ class TrtllmReader:
     def ranks(self) -> list[RankLog]:
         """Every rank, with the figures that it printed last."""
         return [record for records in self._ranks.values() for record in records]
+
+
+def _put(record: RankLog, found: dict[str, Interval]) -> None:
+    """Keep the latest figures; the tokens of a block are the same in every run of a start."""
+    size = found.pop("block_tokens", None)
+    if size is not None:
+        record.put("block_tokens", size)
+    record.figures.update(found)

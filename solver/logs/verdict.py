@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models import Problem
-from kvplan.solver.logs.record import RankLog, Wrong
-from kvplan.solver.logs.rules import remarks, wrong_figures
-from kvplan.solver.logs.vllm import CORE
+from kvplan.solver.logs.record import CORE, Failure, RankLog, Wrong
+from kvplan.solver.logs.remarks import remarks
+from kvplan.solver.logs.rules import wrong_figures
 
 
 class Share(NamedTuple):
@@ -33,6 +33,7 @@ class Start(NamedTuple):
     over_asked: int | None  # bytes that the first rank's count asks of the smallest too much
     wrong: tuple[Wrong, ...]
     remarks: tuple[str, ...]
+    failures: tuple[Failure, ...] = ()  # what the engine says of why it did not start
 
     @property
     def ranks_agree(self) -> bool:
@@ -42,38 +43,49 @@ class Start(NamedTuple):
     @property
     def is_fine(self) -> bool:
         """Whether nothing was found."""
-        return self.ranks_agree and not self.wrong
+        return self.ranks_agree and not self.wrong and not self.failures
 
 
 def starts_of(engine: str, source: str, records: Sequence[RankLog]) -> list[Start]:
-    """Part records into starts: replicas apart, and the n-th start of every rank together."""
-    seen: dict[tuple[str, str], int] = {}
+    """Part records into starts: replicas apart, and what each replica printed in one start."""
     parted: dict[tuple[str, int], list[RankLog]] = {}
     for record in records:
-        speaker = (record.replica, record.label)
-        number = seen[speaker] = seen.get(speaker, -1) + 1
-        parted.setdefault((record.replica, number), []).append(record)
+        parted.setdefault((record.replica, record.start), []).append(record)
     return [_start(engine, source, replica, of) for (replica, _), of in parted.items()]
 
 
 def _start(engine: str, source: str, replica: str, records: Sequence[RankLog]) -> Start:
-    cores = tuple(record for record in records if record.label == CORE)
-    ranks = [record for record in records if record.label != CORE] or list(cores)
-    counted = [rank for rank in ranks if rank.count is not None] or list(cores)
+    cores = [record for record in records if record.label == CORE]
+    ranks = [record for record in records if record.label != CORE] or cores
+    counted = [rank for rank in ranks if rank.count is not None] or cores
     counts = tuple(rank.count for rank in counted if rank.count is not None)
-    agreed = _agreed(counted) if counts else None
+    comparable = counts if engine not in APART else counts[:1]
+    agreed = _agreed(counted) if comparable else None
     return Start(
         engine=engine,
         source=source,
         replica=replica,
         shares=_shares(ranks, agreed),
-        cores=cores if ranks != list(cores) else (),
-        counts=counts,
+        cores=tuple(cores) if ranks is not cores else (),
+        counts=comparable,
         agreed=agreed,
         over_asked=_over_asked(ranks, agreed),
-        wrong=tuple(wrong_figures(ranks)),
-        remarks=tuple(remarks([*ranks, *(core for core in cores if core not in ranks)])),
+        wrong=tuple(wrong_figures(ranks, cores)),
+        remarks=tuple(remarks(ranks, cores)),
+        failures=_failures(records),
     )
+
+
+APART = ("llama.cpp", "ollama")
+"""Engines whose records are caches and devices of one process, with counts of their own."""
+
+
+def _failures(records: Sequence[RankLog]) -> tuple[Failure, ...]:
+    """What was said, once however many processes and tracebacks repeat it."""
+    every = sorted((one for record in records for one in record.failures), key=lambda f: f.line)
+    return tuple({(failure.kind, failure.why): failure for failure in reversed(every)}.values())[
+        ::-1
+    ]
 
 
 def _first(rank: RankLog) -> int | None:

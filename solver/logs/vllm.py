@@ -1,150 +1,88 @@
 """vLLM and its forks: lines of workers, and lines of the engine core that hold for all.
 
-Workers are told apart by the prefix of their lines: (Worker_DP0_TP1 pid=..), (VllmWorker rank=1
-pid=..), (VllmWorkerProcess pid=..). GiB are rounded to two decimals, zeros at the end dropped.
+Workers are told apart by the tags of their lines: (Worker_DP0_TP1 pid=..), (VllmWorker rank=1
+pid=..), (VllmWorker TP1 pid=..), (VllmWorkerProcess pid=..), (RayWorkerWrapper pid=..). What the
+core alone prints is the core's in a line without a tag, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Mapping
 
-from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.record import MOST_RANKS, RankLog
+from kvplan.solver.logs.assemble import assemble
+from kvplan.solver.logs.events import Event, EventReader
+from kvplan.solver.logs.failures import NEEDLES as FAILURES
+from kvplan.solver.logs.failures import failure_of
+from kvplan.solver.logs.interval import Interval
+from kvplan.solver.logs.prefix import places, source_of, unescaped
+from kvplan.solver.logs.record import CORE, RankLog
+from kvplan.solver.logs.vllm_lines import NEEDLES, figures_of, trait_of, words_of
 
-CORE = "engine"
-"""Label of figures that the engine core prints for all its workers."""
-
-_N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
-_COUNT = r"(\d[\d,]{0,30})"
 _WORKER = re.compile(
-    r"\(\w{0,30}?Worker(?:Process)?((?:_[A-Z]+\d+)*)(?: rank=(\d+))?(?: pid=(\d+))?\)"
+    r"\w{0,30}?Worker(?:Wrapper|Process|Proc)?-?(\d*)((?:[_ ][A-Z]+\d+)*)"
+    r"(?: rank=(\d+))?(?: pid=(\d+))?(?:, ip=([\w.:]+))?\b"
 )
-_CORE = re.compile(r"\(EngineCore(?:_DP(\d+))?")
-_REPLICA = re.compile(r"_DP(\d+)")
-
-_PATTERNS = {
-    re.compile(rf"total_gpu_memory \({_N}GiB\) x gpu_memory_utilization \({_N}\) = {_N}GiB"): (
-        ("total", "GiB"),
-        ("utilization", ""),
-        ("budget", "GiB"),
-    ),
-    re.compile(
-        rf"model weights take {_N}GiB; non_torch_memory takes {_N}GiB; PyTorch activation peak "
-        rf"memory takes {_N}GiB; the rest of the memory reserved for KV Cache is {_N}GiB"
-    ): (("weights", "GiB"), ("non_torch", "GiB"), ("activation", "GiB"), ("available", "GiB")),
-    re.compile(rf"Available KV cache memory: {_N} GiB"): (("available", "GiB"),),
-    re.compile(rf"Available memory: {_N}, total memory: {_N}"): (("available", ""), ("total", "")),
-    re.compile(rf"(?:# (?:GPU|cuda|CUDA) blocks: |Overriding num_gpu_blocks=){_COUNT}"): (
-        ("blocks", ""),
-    ),
-    re.compile(rf"GPU KV cache size: {_COUNT} tokens"): (("tokens", ""),),
-    re.compile(rf"Maximum concurrency for {_COUNT} tokens per request: {_N}x"): (
-        ("longest", ""),
-        ("concurrency", ""),
-    ),
-}
-_STARTUP = re.compile(
-    rf"Free memory on device.{{0,30}}?\({_N}/{_N} GiB\) on startup\. Desired GPU memory "
-    rf"utilization is \({_N}, {_N} GiB\)\. Actual usage(.{{0,400}}?)Replace "
-    r".{0,80}?--kv-cache-memory=(\d{1,20})"
+_CORE = re.compile(r"EngineCore(?:_(?:DP)?(\d+))?")
+_OF_CORE = frozenset(("tokens", "longest", "concurrency", "blocks", "measured blocks"))
+_MEASURES = ("available", "budget")
+_AGAIN = (
+    *("loaded", "captured", "graphs", "measured blocks"),
+    *("share", "share without graphs", "share with graphs"),
 )
-_USE = re.compile(rf"{_N} GiB for ")
+"""Printed again for a draft model, or by the core for each worker."""
 
 
-class VllmReader:
+class VllmReader(EventReader):
     """Reads what workers and engine cores say of their memory."""
 
     engine = "vLLM"
-    needles = (
-        b"KV cache memory",
-        b"GPU KV cache size",
-        b"Maximum concurrency for",
-        b" blocks: ",
-        b"num_gpu_blocks",
-        b"gpu_memory_utilization (",
-        b"reserved for KV Cache is",
-        b"Free memory on device",
-        b"total memory: ",
-    )
-
-    def __init__(self) -> None:
-        self._ranks: dict[tuple[str, str], list[RankLog]] = {}
-        self._count = 0
+    needles = (*NEEDLES, *FAILURES[engine])
 
     def read(self, number: int, text: str) -> None:
-        """Take in the figures of a line, under the rank that its prefix names."""
-        found = dict(_figures(text))
-        if not found:
+        """Take in what a line says, under the rank that its tags name."""
+        text = unescaped(text)
+        found, place = figures_of(text)
+        failure = failure_of(self.engine, number, text)
+        words = words_of(text)
+        opens = "engine" if re.search(r"Initializing an? (?:V\d )?LLM engine", text) else ""
+        trait = trait_of(text)
+        if not (found or failure or words or opens or trait):
             return
-        label, replica = _speaker(text)
-        if label == CORE and found.keys() & {"available", "budget", "used"}:
-            label = "0"  # with a single rank the core is the worker, too
-        record = self._record(label, replica, found, number)
-        if record is None:
-            return
-        if label == CORE and "tokens" in record.figures and "tokens" in found:
-            # Some versions print the count of every worker, and build the smallest.
-            found["tokens"] = min(found["tokens"], record.figures["tokens"])
-        record.figures.update(found)
-
-    def _record(
-        self, label: str, replica: str, found: dict[str, Interval], number: int
-    ) -> RankLog | None:
-        """The record that a line belongs to: a worker that measures again has started again."""
-        starts = self._ranks.setdefault((replica, label), [])
-        if label == CORE:
-            # A core speaks after its workers.
-            workers = (
-                len(of) for (name, who), of in self._ranks.items() if name == replica and who
+        label, replica = _speaker(text if place < 0 else text[:place], found)
+        if not found and label != CORE and not failure:
+            label = CORE
+        self._keep(
+            Event(
+                number,
+                source_of(text),
+                replica,
+                label,
+                found=found,
+                opens=opens,
+                trait=trait,
+                words=words,
+                failure=failure,
             )
-            again = len(starts) < max(1, *workers)
-        else:
-            again = not starts or any(
-                name in found and starts[-1].figures.get(name, found[name]) != found[name]
-                for name in ("available", "blocks", "budget")
-            )
-        if again:
-            if self._count >= MOST_RANKS:
-                return None
-            self._count += 1
-            starts.append(RankLog(label, number, replica))
-        return starts[-1]
+        )
 
     def ranks(self) -> list[RankLog]:
         """Every start of every worker and core, in the order in which they first spoke."""
-        return [record for starts in self._ranks.values() for record in starts]
+        return assemble(self._events, measures=_MEASURES, latest=_AGAIN)
 
 
-def _figures(text: str) -> Iterator[tuple[str, Interval]]:
-    for pattern, names in _PATTERNS.items():
-        match = pattern.search(text)
-        if match is not None:
-            for (name, unit), value in zip(names, match.groups(), strict=True):
-                decimals = 2 if unit or name == "concurrency" else 0
-                yield name, printed(value, unit, decimals)
-    match = _STARTUP.search(text)
-    if match is not None:
-        free, total, utilization, budget, uses, suggested = match.groups()
-        for name, value in (("free", free), ("total", total), ("budget", budget)):
-            yield name, printed(value, "GiB", 2)
-        yield "utilization", Interval.exactly(Fraction(utilization))
-        parts = [printed(use, "GiB", 2) for use in _USE.findall(uses)]
-        yield "used", sum(parts, Interval.exactly(0))
-        yield "suggested", printed(suggested)
-
-
-def _speaker(text: str) -> tuple[str, str]:
-    """Rank and replica that a line is of."""
-    worker = _WORKER.search(text)
-    if worker is not None:
-        names, rank, pid = worker.groups()
-        replica = _REPLICA.search(names)
-        place = _REPLICA.sub("", names).lstrip("_")
-        label = place or (f"rank {rank}" if rank else f"pid {pid}" if pid else "0")
-        return label, f"DP{replica[1]}" if replica else ""
-    core = _CORE.search(text)
-    if core is None:
-        return "0", ""
-    return CORE, f"DP{core[1]}" if core[1] else ""
+def _speaker(head: str, found: Mapping[str, Interval]) -> tuple[str, str]:
+    """Rank and replica that a line is of; the innermost tag counts where a line has several."""
+    core = _CORE.search(head)
+    replica = f"DP{core[1]}" if core is not None and core[1] else ""
+    workers = list(_WORKER.finditer(head))
+    if workers:
+        number, names, rank, pid, host = workers[-1].groups()
+        place, own = places(names)
+        at = f" {host}" if host else ""
+        label = place or (f"rank {rank or number}" if rank or number else f"pid {pid}{at}")
+        return ("0" if label == "pid None" else label), own or replica
+    if found and found.keys() <= _OF_CORE:
+        return CORE, replica
+    # With a single rank the core is the worker, too.
+    return ("0" if found else CORE), replica

@@ -6,12 +6,25 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvplan.models.messages import one_line
-from kvplan.solver.logs.interval import GIB
-from kvplan.solver.logs.record import RankLog
-from kvplan.solver.logs.verdict import Share, Start
+from kvplan.solver.logs.compare import RATIOS
+from kvplan.solver.logs.interval import GIB, Interval
+from kvplan.solver.logs.record import Failure, RankLog
+from kvplan.solver.logs.verdict import APART, Share, Start
 from kvplan.solver.report.document import Column, Document, Lines, Row, Table
 
-_FIGURES = ("total", "free", "budget", "peak", "non_torch", "graphs", "available")
+_FIGURES = {
+    "total": ("total", "device total"),
+    "free": ("free", "device free"),
+    "budget": ("budget",),
+    "weights": ("weights", "loaded", "device model", "weights.total"),
+    "peak": ("peak",),
+    "non_torch": ("non_torch",),
+    "graphs": ("graphs",),
+    "available": ("available",),
+    "cache": ("size", "device context", "required.kv"),
+    "compute": ("device compute", "graph.full"),
+}
+"""Columns of bytes, and the figures that may stand there."""
 _COLUMNS = (
     Column("rank"),
     Column("line", "number", level=3),
@@ -28,6 +41,8 @@ def log_document(starts: Sequence[Start]) -> Document:
     for start in starts:
         verdict = Lines(tuple(_verdict(start)), "good" if start.is_fine else "bad")
         blocks += [_table(start), verdict]
+        if start.failures:
+            blocks.append(Lines(tuple(_failures(start)), "bad"))
         if start.remarks:
             blocks.append(Lines(tuple(f"note: {remark}" for remark in start.remarks), "warning"))
     return tuple(blocks)
@@ -49,7 +64,7 @@ def _table(start: Start) -> Table:
 
 
 def _row(rank: RankLog, share: Share | None, is_wrong: bool) -> Row:
-    figures = [rank.figures.get(name) for name in _FIGURES]
+    figures = [_first(rank, names) for names in _FIGURES.values()]
     count = None if rank.count is None else " + ".join(f"{part:_}" for part in rank.count)
     return Row(
         (
@@ -66,7 +81,7 @@ def _row(rank: RankLog, share: Share | None, is_wrong: bool) -> Row:
 
 def _verdict(start: Start) -> Iterator[str]:
     """Whether the ranks agree, what one plan gives and costs, and every wrong figure."""
-    ranks = f"{len(start.shares)} rank{'s' if len(start.shares) != 1 else ''}"
+    ranks = _ranks(start)
     unused = sum(share.unused_bytes or 0 for share in start.shares)
     if not start.ranks_agree:
         lows, highs = min(start.counts), max(start.counts)
@@ -84,10 +99,31 @@ def _verdict(start: Start) -> Iterator[str]:
         yield f"{ranks} {said} {start.agreed:_}"
         if unused:
             yield f"the smallest rank decides; {_bytes(unused)} stay unused on the others"
-    else:
+    elif start.shares:
         yield f"{ranks}, none printed a count"
     for wrong in start.wrong:
         yield f"wrong: rank {wrong.rank}, line {wrong.line}: {wrong.figure} {wrong.text}"
+
+
+def _ranks(start: Start) -> str:
+    """How many ranks there are; caches and devices of one process are none."""
+    if start.engine in APART:
+        return "one process"
+    return f"{len(start.shares)} rank{'s' if len(start.shares) != 1 else ''}"
+
+
+def _failures(start: Start) -> Iterator[str]:
+    """What the engine says of its end, why, and what to change."""
+    for failure in start.failures:
+        yield f"failed: line {failure.line}: {one_line(failure.said)}"
+        yield f"  why: {failure.why}"
+        if failure.remedies:
+            yield f"  try: {'; '.join(failure.remedies)}"
+
+
+def _first(rank: RankLog, names: Sequence[str]) -> Interval | None:
+    """The first of several figures that a rank printed."""
+    return next((rank.figures[name] for name in names if name in rank.figures), None)
 
 
 def _gib(count: int) -> str:
@@ -119,18 +155,24 @@ def log_data(starts: Sequence[Start]) -> list[dict[str, Any]]:
             "agreed": start.agreed,
             "over_asked_bytes": start.over_asked,
             "wrong": [wrong._asdict() for wrong in start.wrong],
+            "failed": [_failure_data(failure) for failure in start.failures],
             "notes": list(start.remarks),
         }
         for start in starts
     ]
 
 
+def _failure_data(failure: Failure) -> dict[str, Any]:
+    told = {"line": failure.line, "kind": failure.kind, "said": failure.said}
+    return {**told, "why": failure.why, "remedies": list(failure.remedies)}
+
+
 def _rank_data(share: Share) -> dict[str, Any]:
     rank = share.rank
-    figures = {name: figure.middle for name, figure in rank.figures.items()}
-    for name in ("utilization", "concurrency"):
-        if name in rank.figures:
-            figures[name] = float(rank.figures[name].low + rank.figures[name].high) / 2  # type: ignore[assignment]
+    figures: dict[str, int | float] = {
+        name: float(figure.centre) if name in RATIOS else figure.middle
+        for name, figure in rank.figures.items()
+    }
     count = None if rank.count is None else list(rank.count)
     own = {"name": rank.label, "line": rank.line, "count": count, "figures": figures}
     return {**own, "more": share.more, "unused_bytes": share.unused_bytes}

@@ -188,10 +188,19 @@ def test_logs_of_one_rank_each_are_one_start(capsys: Capture, tmp_path: Path) ->
 
 
 def test_vllm_figures_follow(capsys: Capture, tmp_path: Path) -> None:
-    for lines, agreed in ((VLLM_OVERRIDE, 333_325), (VLLM_0, None), (VLLM_ASCEND, None)):
+    for lines in (VLLM_0, VLLM_ASCEND):
         code, start = judged(capsys, write(tmp_path, lines))
         assert (code, start["wrong"], start["notes"]) == (0, [], []), lines
-        assert start["agreed"] == agreed
+        assert start["agreed"] is None
+
+
+def test_tokens_of_blocks_that_an_override_drops_are_false(capsys: Capture, tmp_path: Path) -> None:
+    """100 blocks are allocated, of 16 tokens each; 5,333,200 tokens are those of 333,325."""
+    code, start = judged(capsys, write(tmp_path, VLLM_OVERRIDE))
+    assert (code, start["agreed"]) == (1, 100)
+    (wrong,) = start["wrong"]
+    assert wrong["figure"] == "tokens"
+    assert "100, 1600 tokens, so they and the concurrency beside them are false" in wrong["text"]
 
 
 @pytest.mark.parametrize(

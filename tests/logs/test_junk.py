@@ -134,7 +134,8 @@ def test_a_log_without_figures_is_bad_input(
     path = tmp_path / "log"
     path.write_bytes(content)
     done = run_kvplan(capsys, "check-log", path)
-    expected = "expected memory lines of ATOM, vLLM, SGLang or TensorRT-LLM, got none"
+    engines = "ATOM, vLLM, SGLang, TensorRT-LLM, llama.cpp, ollama or LMDeploy"
+    expected = f"expected memory lines of {engines}, got none"
     assert done == (2, "", f"{path}: {expected}\n")
 
 

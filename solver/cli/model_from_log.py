@@ -1,0 +1,92 @@
+"""kvplan model --from-log: the start of a log as a problem, with the model's config or without."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.models import InvalidProblem, Problem
+from kvplan.solver.logs.verdict import Start
+
+
+def last_start(log: str) -> Start:
+    """The last start that a log holds.
+
+    Raises
+    ------
+    InvalidProblem : the log cannot be read, or is of no known engine.
+    """
+    from kvplan.solver.logs.scan import scan
+
+    return scan([log])[-1]
+
+
+def described_problem(start: Start) -> Problem:
+    """The problem of a start, as far as its log says it."""
+    from kvplan.solver.logs.described import described
+
+    return Problem.model_validate(described(start))
+
+
+def print_described(start: Start) -> int:
+    """Print the problem, below what the log says of it."""
+    from kvplan.solver.cli.model_text import comment_text, problem_text
+
+    problem = described_problem(start)
+    count = None if start.agreed is None else f"{start.agreed:_}"
+    lines = {"engine": start.engine, "count": count or "none printed"}
+    lines |= {f"failed (line {one.line})": one.why for one in start.failures}
+    lines |= {f"wrong ({one.figure})": one.text for one in start.wrong}
+    sys.stdout.write(comment_text("what the log says", lines))
+    sys.stdout.write(problem_text(problem))
+    return 0
+
+
+def arguments_from(
+    start: Start, flags: Sequence[Any], typed: Sequence[str], *, exact: bool
+) -> list[str]:
+    """Flags as the log shows them, before those that were typed, which win.
+
+    Parameters
+    ----------
+    flags : the engine's, so that only those which it knows are passed.
+    exact : rooms cut to what gives the printed count, not as they are printed.
+    """
+    from kvplan.solver.logs.flags import flags_of
+
+    known = {flag.name for flag in flags}
+    given = {argument.partition("=")[0] for argument in typed}
+    shown = [(name, value) for name, value in flags_of(start) if name in known - given]
+    if exact:
+        shown = _with_exact_rooms(start, shown)
+    return [*(part for pair in shown for part in pair), *typed]
+
+
+def _with_exact_rooms(start: Start, shown: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Printed rooms replaced by those of the described problem, where there is one."""
+    printed = [value for name, value in shown if name == "--available" and value.endswith("GiB")]
+    try:
+        rooms = [str(rank.quota_bytes) for rank in described_problem(start).ranks]
+    except InvalidProblem:
+        return shown
+    if len(rooms) != len(printed):
+        return shown
+    return [pair for pair in shown if pair[0] != "--available"] + [
+        ("--available", room) for room in rooms
+    ]
+
+
+def adapter_name(start: Start) -> str:
+    """Name of the adapter of a log's engine.
+
+    Raises
+    ------
+    InvalidProblem : an engine without one.
+    """
+    from kvplan.solver.logs.flags import ADAPTERS
+
+    if start.engine not in ADAPTERS:
+        expected = f"a log of {', '.join(ADAPTERS)} with a config, or no config"
+        raise InvalidProblem.at(start.source, expected, start.engine)
+    return ADAPTERS[start.engine]

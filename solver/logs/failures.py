@@ -1,0 +1,147 @@
+"""Why an engine says that it did not start, and what to change, in that engine's flags."""
+
+from __future__ import annotations
+
+import re
+
+from kvplan.solver.logs.failure_rules import (
+    LLAMACPP,
+    LMDEPLOY,
+    OLLAMA,
+    SGLANG,
+    TRTLLM,
+    VLLM,
+    Rule,
+)
+from kvplan.solver.logs.record import Failure
+
+_FLAGS = {
+    "vLLM": {
+        "share": "--gpu-memory-utilization",
+        "kv": "--kv-cache-dtype fp8",
+        "split": "--tensor-parallel-size",
+        "step": "--max-num-batched-tokens",
+        "graphs": "--enforce-eager",
+    },
+    "SGLang": {
+        "share": "--mem-fraction-static",
+        "kv": "--kv-cache-dtype fp8_e4m3",
+        "split": "--tp-size",
+        "step": "--chunked-prefill-size",
+        "graphs": "--disable-cuda-graph",
+    },
+    "TensorRT-LLM": {
+        "share": "--free_gpu_memory_fraction",
+        "kv": "--kv_cache_dtype fp8",
+        "split": "--tp_size",
+        "step": "--max_num_tokens",
+    },
+    "ATOM": {
+        "share": "--gpu-memory-utilization",
+        "kv": "--kv_cache_dtype fp8",
+        "split": "--tensor-parallel-size",
+        "step": "--max-num-batched-tokens",
+        "graphs": "--enforce-eager",
+    },
+    "llama.cpp": {
+        "share": "--n-gpu-layers",
+        "kv": "--cache-type-k q8_0 --cache-type-v q8_0",
+        "split": "--tensor-split over more devices,",
+        "step": "--ubatch-size",
+    },
+    "ollama": {
+        "share": "num_gpu",
+        "kv": "OLLAMA_KV_CACHE_TYPE=q8_0",
+        "split": "OLLAMA_SCHED_SPREAD=1 over more cards,",
+        "step": "num_ctx",
+    },
+    "LMDeploy": {
+        "share": "--cache-max-entry-count",
+        "kv": "--quant-policy 8",
+        "split": "--tp",
+        "step": "--max-prefill-token-num",
+    },
+}
+_PHASES = {
+    "load": ("while the weights load", ("{split} higher", "a quantised checkpoint")),
+    "profile": ("while the engine measures a step", ("{step} lower", "{split} higher")),
+    "built": (
+        "after the cache was built",
+        ("{share} lower", "{step} lower", "{graphs}"),
+    ),
+}
+_OOM = re.compile(
+    # Not what a server says while it runs: "Decode out of memory happened" retracts requests.
+    r"(?:\b(?:CUDA|HIP|NPU|XPU|MPS|cudaMalloc)\b[^.]{0,40}?|OutOfMemoryError[^.]{0,40}?)"
+    r"out of memory(?:\. Tried to allocate (-?[\d.]+ [KMG]i?B))?"
+    r"(?:.{0,200}?total capacity of ([\d.]+ [KMG]i?B) of which ([\d.]+ [KMG]i?B) is free)?",
+    re.IGNORECASE,
+)
+_RULES: dict[str, tuple[Rule, ...]] = {
+    "vLLM": VLLM,
+    "SGLang": SGLANG,
+    "TensorRT-LLM": TRTLLM,
+    "llama.cpp": LLAMACPP,
+    "ollama": OLLAMA,
+    "LMDeploy": LMDEPLOY,
+}
+NEEDLES = {engine: tuple(rule.needle for rule in rules) for engine, rules in _RULES.items()}
+OOM_NEEDLES = (b"out of memory", b"Out of memory", b"Out Of Memory")
+
+
+def failure_of(engine: str, line: int, text: str) -> Failure | None:
+    """The failure that a line of this engine reports; None for any other line."""
+    for rule in _RULES.get(engine, ()):
+        if rule.needle.decode() not in text:
+            continue
+        match = rule.pattern.search(text)
+        if match is not None:
+            return _failure(engine, line, rule, match)
+    return None
+
+
+def _failure(engine: str, line: int, rule: Rule, match: re.Match[str]) -> Failure:
+    groups = tuple(match.groups())
+    known = tuple("?" if group is None else group.replace(",", "") for group in groups)
+    remedies = (
+        remedy
+        for remedy in rule.remedies
+        if all(f"{{{i}}}" not in remedy for i, group in enumerate(groups) if group is None)
+    )
+    return Failure(
+        line,
+        rule.kind,
+        _shortened(match[0]),
+        rule.why.format(*known, **_FLAGS[engine]),
+        tuple(remedy.format(*known, **_FLAGS[engine]) for remedy in remedies),
+        {str(index): group for index, group in enumerate(known) if group != "?"},
+    )
+
+
+def _shortened(said: str) -> str:
+    said = " ".join(said.split())
+    return said if len(said) <= 200 else said[:197] + "..."
+
+
+def out_of_memory(engine: str, line: int, text: str, phase: str) -> Failure | None:
+    """An allocation that failed: at "load", in "profile", or when the cache was "built"."""
+    match = _OOM.search(text)
+    if match is None:
+        return None
+    when, remedies = _PHASES[phase]
+    wanted = f"an allocation of {match[1]} fails" if match[1] else "an allocation fails"
+    left = f": {match[3]} of {match[2]} are free" if match[2] else ""
+    flags = _FLAGS.get(engine, {})
+    known = (r for r in remedies if all(f"{{{name}}}" not in r for name in _missing(flags)))
+    return Failure(
+        line,
+        "out of memory",
+        _shortened(text[match.start() :][:200]),
+        f"{wanted} {when}{left}",
+        tuple(remedy.format(**flags) for remedy in known),
+        {},
+    )
+
+
+def _missing(flags: dict[str, str]) -> set[str]:
+    return {"share", "kv", "split", "step", "graphs"} - flags.keys()

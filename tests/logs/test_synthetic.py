@@ -1,0 +1,53 @@
+"""Of logs of every wording and prefix: one altered figure is noticed, an unaltered log never."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kvplan.solver.logs.scan import scan
+from support.synthetic_logs import (
+    COLLECTORS,
+    altered,
+    bare,
+    every_log,
+    figures_in,
+    interleaved,
+)
+
+
+def is_fine(folder: Path, lines: Sequence[str]) -> bool:
+    path = folder / "server.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return all(start.is_fine for start in scan([str(path)]))
+
+
+@pytest.mark.parametrize("collector", COLLECTORS)
+def test_an_unaltered_log_is_one_fine_start(collector: str, tmp_path: Path) -> None:
+    draw = random.Random(collector)
+    for name, processes in every_log(draw):
+        log = [COLLECTORS[collector](line) for line in bare(interleaved(processes, draw))]
+        path = tmp_path / "server.log"
+        path.write_text("\n".join(log) + "\n", encoding="utf-8")
+        starts = scan([str(path)])
+        wrong = [one for start in starts for one in start.wrong]
+        assert len(starts) == 1, name
+        assert (wrong, all(start.is_fine for start in starts)) == ([], True), name
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("factor", [1.3, 0.77])
+def test_one_altered_figure_is_noticed(seed: int, factor: float, tmp_path: Path) -> None:
+    draw = random.Random(f"{seed} {factor}")
+    collectors = list(COLLECTORS.values())
+    for name, processes in every_log(draw):
+        collect = draw.choice(collectors)
+        log = [collect(line) for line in interleaved(processes, draw)]
+        assert is_fine(tmp_path, bare(log)), name
+        places = figures_in(log)
+        for place in draw.sample(places, min(len(places), 12)):
+            changed = altered(log, place, factor)
+            assert not is_fine(tmp_path, changed), (name, log[place[0]], changed[place[0]])
