@@ -1,4 +1,4 @@
-"""What solver auto answers to integers alone, for callers that need no plan."""
+"""Answers to integers alone, for sweeps that need no plan."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from kvplan.solver.solve.bisect import mended, obeys, search
 
 
 def answered(nested: Search) -> tuple[Answer | None, bool]:
-    """The best answer that is known (None: no point), and whether it is proven."""
+    """The best answer that is known (None: no point), and whether it is proven.
+
+    Linear constraints that the search's point breaks go to CP-SAT. A weighted goal that the search
+    leaves unproven stays so: a sweep has many scenarios.
+    """
     found = search(nested)
     if found is None or found.exact:
         return found, True
+    if obeys(nested, found.point):
+        return found, False
     try:
         from kvplan.solver.cpsat import TooLargeError, Verdict, solve_program
 
@@ -24,4 +30,4 @@ def answered(nested: Search) -> tuple[Answer | None, bool]:
         solved = None
     if solved is not None and (solved.answer is not None or solved.verdict is Verdict.INFEASIBLE):
         return solved.answer, solved.verdict in (Verdict.OPTIMAL, Verdict.INFEASIBLE)
-    return (found if obeys(nested, found.point) else mended(nested, found)), False
+    return mended(nested, found), False

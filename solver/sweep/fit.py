@@ -198,7 +198,7 @@ def _alike(keys: Sequence[Array], number: int) -> list[Array]:
 
 
 def _one_by_one(instance: Instance, scenarios: Scenarios) -> tuple[Fits, Array]:
-    """Every scenario by itself, as solver auto answers it, and where that is a proof."""
+    """Every scenario by itself, and where its answer is a proof."""
     points: list[Point | None] = []
     proven = np.ones(scenarios.number, dtype=np.bool_)
     for index in range(scenarios.number):
