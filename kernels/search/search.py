@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import product
 
-from kvplan.kernels.bytes import expert_bytes, least_kept, most_slots
+from kvplan.kernels.bytes import expert_bytes, least_kept, most_slots, pool_bytes
 from kvplan.kernels.evaluate import Evaluator
 from kvplan.kernels.instance import Budget, Instance, Variable
 from kvplan.kernels.largest import bisect_largest
@@ -76,10 +76,11 @@ class Search:
 
     def used(self, budget: Budget, bounds: Bounds, demand: LeastDemand) -> int:
         """Bytes of a budget that a least demand takes, the fewest experts kept in prefill."""
-        place = self.demand.buffers.index(budget.pools)
-        pools = self.demand.pool_bytes(demand.usable)[place]
-        others = self.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
-        return pools + others
+        total = self.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
+        held = zip(demand.usable, self.demand.reserved, strict=True)
+        for (usable, reserved), buffers in zip(held, budget.pools, strict=bool(budget.pools)):
+            total += pool_bytes(usable + reserved, buffers)
+        return total
 
     def rests(self, bounds: Bounds) -> list[int]:
         """Bytes by layout that are left for the pools."""

@@ -22,8 +22,8 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.formulate.budgets import GIB, auto_granule
 from kvplan.solver.formulate.formulation import Formulation, Held, formulate
-from kvplan.solver.solve.bisect import mended, obeys, search
 from kvplan.solver.solve.device import Device, Kernel, check_device, fits_on
+from kvplan.solver.solve.integers import answered
 from kvplan.solver.sweep.scenarios import (
     check_ends,
     columns_of,
@@ -198,15 +198,11 @@ def _alike(keys: Sequence[Array], number: int) -> list[Array]:
 
 
 def _one_by_one(instance: Instance, scenarios: Scenarios) -> tuple[Fits, Array]:
-    """The scalar search on every scenario, and where it is a proof."""
+    """Every scenario by itself, and where its answer is a proof."""
     points: list[Point | None] = []
     proven = np.ones(scenarios.number, dtype=np.bool_)
     for index in range(scenarios.number):
-        nested = Search(instance_at(instance, scenarios, index))
-        answer = search(nested)
-        if answer is not None and not answer.exact:
-            proven[index] = False
-            answer = answer if obeys(nested, answer.point) else mended(nested, answer)
+        answer, proven[index] = answered(Search(instance_at(instance, scenarios, index)))
         points.append(None if answer is None else answer.point)
     return from_points(instance, points), proven
 

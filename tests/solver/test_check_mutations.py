@@ -17,7 +17,7 @@ import pytest
 
 from kvplan.kernels import bytes as rules_of_bytes
 from kvplan.kernels import need as rules_of_need
-from kvplan.kernels.instance import FLIGHT, LIVE, CacheRule, Instance, PoolRule
+from kvplan.kernels.instance import FLIGHT, LIVE, PEAK, CacheRule, Instance, PoolRule
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Plan, Problem, SolverError
 from kvplan.solver import Planner
 from kvplan.solver.formulate import formulation
@@ -276,20 +276,31 @@ def break_function(
             monkeypatch.setattr(module, name, wrong)
 
 
-def floored(rule: CacheRule, capacity: int, history: int) -> int:
-    return int((capacity // rule.block_tokens + rule.extra_blocks) * rule.groups)
+right_blocks, right_term = rules_of_need.blocks, rules_of_need.need_term
 
 
 IN_NEED: dict[str, dict[str, Callable[..., Any]]] = {
-    "ceil to floor": {"ceil_div": lambda a, b: a // b, "simple_blocks": floored},
-    "stale a block early": {
-        "stale_end": lambda h, rule: (h + 1 - rule.reach) // rule.block_tokens + 1
+    "ceil to floor": {
+        "blocks": lambda term, c, h: right_blocks(term, c - term.block_tokens + 1, h)
     },
-    "peak without its flight": {"peak_blocks": lambda c, flight, rule: c * 0 + 1},
-    "in flight to its reach": {"reach_blocks": lambda c, flight, rule: c * 0 + 1},
+    "stale a block early": {
+        "blocks": lambda term, c, h: right_blocks(term, c, h + term.block_tokens)
+    },
+    "one block of a window": {
+        "need_term": lambda rule, flight, prefix=0: (
+            right_term(rule, flight, prefix)._replace(most=1)
+            if rule.kind in (PEAK, FLIGHT)
+            else right_term(rule, flight, prefix)
+        )
+    },
+    "min to max": {"lesser": lambda a, b: a + (b - a) * (b > a)},
+    "a shared prefix for nothing": {"prefix_term": lambda rule, prefix: None},
+    "a shared prefix in every request": {
+        "need_term": lambda rule, flight, prefix=0: right_term(rule, flight, 2 * prefix)
+    },
     "placeholders for nothing": {"placeholder_blocks": lambda rule: 0},
     "a batch's flight for nothing": {"batch_flight_blocks": lambda rule, flight: 0},
-    "all blocks scratch": {"scratch_blocks": lambda c, h, rule, prefix: -(-c // rule.block_tokens)},
+    "all blocks scratch": {"scratch_blocks": lambda scratch, t, c, h: -(-c // t)},
 }
 IN_BYTES: dict[str, dict[str, Callable[..., Any]]] = {
     "bytes of slots to floor": {"paged": lambda total, granule: total // granule * granule},

@@ -15,7 +15,7 @@ from kvplan.solver.cpsat import Verdict, driver, refutes, solve_program
 from kvplan.solver.cpsat.driver import Driver
 from kvplan.solver.cpsat.model import Model, total
 from kvplan.solver.cpsat.program import least_point
-from support.instance import terms_of
+from support.instance import instance_of
 from support.instances import small_problem
 from support.micro import micro, one, pool
 from support.unproven import tied, weighted
@@ -38,7 +38,7 @@ def test_it_stands_on_the_instance_alone() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_a_hint_changes_no_answer(seed: int) -> None:
     """The search's point, no point, or one that breaks everything."""
-    instance = terms_of(small_problem(seed))
+    instance = instance_of(small_problem(seed))
     plain = solve_program(instance)
     point = least_point(instance)
     worst = point._replace(usable=tuple(10**9 for _ in point.usable), experts=10**6, kept=-5)
@@ -51,7 +51,7 @@ def test_a_hint_changes_no_answer(seed: int) -> None:
 
 
 def test_a_bound_of_the_search_is_only_used_where_it_is_asked_for() -> None:
-    instance = terms_of(micro(100, **one(40, fit="capacity")))
+    instance = instance_of(micro(100, **one(40, fit="capacity")))
     plain = solve_program(instance).answer
     assert plain is not None
     lowered = plain._replace(bounds=(20, *plain.bounds[1:]))
@@ -126,7 +126,7 @@ def test_every_solve_has_both_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cp_model.CpSolver, "solve", watched)
     plan(weighted())
     plan(tied(), deadline=60)
-    refutes(terms_of(weighted()))
+    refutes(instance_of(weighted()))
     assert len(limits) > 3
     assert all(work <= driver.ALLOWANCE and wall_s <= 60 for work, wall_s in limits)
 
@@ -136,7 +136,7 @@ def test_without_a_deadline_the_work_is_limited() -> None:
     sizes = {"p": 10_007, "q": 20_011, "r": 30_013}
     goal = {"maximize": {f"blocks:{name}": 70 * size + 1 for name, size in sizes.items()}}
     pools = [{"name": name, "bytes": size} for name, size in sizes.items()]
-    solved = solve_program(terms_of(micro(10**9 + 7, pools=pools, caches=[], goals=[goal])))
+    solved = solve_program(instance_of(micro(10**9 + 7, pools=pools, caches=[], goals=[goal])))
     assert solved.verdict is Verdict.FEASIBLE
     assert solved.deterministic_time < (driver.ALLOWANCE + driver.AFTER_UNPROVEN) * 1.2
     assert solved.answer is not None
@@ -161,8 +161,8 @@ def test_a_goal_after_an_unproven_one_is_still_bettered() -> None:
 
 
 def test_an_empty_domain_is_a_refusal() -> None:
-    assert solve_program(terms_of(micro(9, **one(4)))).verdict is Verdict.INFEASIBLE
-    assert refutes(terms_of(micro(9, **one(4))))
-    assert refutes(terms_of(micro(100, **one(4)))) is False
+    assert solve_program(instance_of(micro(9, **one(4)))).verdict is Verdict.INFEASIBLE
+    assert refutes(instance_of(micro(9, **one(4))))
+    assert refutes(instance_of(micro(100, **one(4)))) is False
     capped = micro(100, **pool(max_blocks=1), **one(40))
-    assert solve_program(terms_of(capped)).verdict is Verdict.INFEASIBLE
+    assert solve_program(instance_of(capped)).verdict is Verdict.INFEASIBLE

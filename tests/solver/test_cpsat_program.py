@@ -11,7 +11,6 @@ import pytest
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point, copies_held
-from kvplan.solver.check import broken_rules
 from kvplan.solver.cpsat import chunks as chunks_module
 from kvplan.solver.cpsat.constraints import add_copies
 from kvplan.solver.cpsat.domains import Domains
@@ -20,8 +19,9 @@ from kvplan.solver.cpsat.model import Model
 from kvplan.solver.cpsat.needs import Needs
 from kvplan.solver.cpsat.program import build_program, least_point
 from kvplan.solver.cpsat.variables import create_variables
-from support.instance import terms_of, windows
+from support.instance import instance_of, windows
 from support.micro import cache, micro, one, pool
+from support.points import keeps_every_rule
 from support.solutions import at, solutions
 
 
@@ -66,7 +66,7 @@ def every_point(instance: Instance, box: Domains) -> set[Point]:
             slots,
         ):
             point = Point(capacities, counts, chunk, options, experts, kept, usable)
-            if next(broken_rules(instance, demand, point), None) is None:
+            if keeps_every_rule(instance, demand, point):
                 found.add(point)
     return found
 
@@ -215,7 +215,7 @@ def test_the_same_where_an_index_stands_for_the_chunks(
 
 @pytest.mark.parametrize("name", [*NEEDS, *SETTINGS])
 def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -> None:
-    instance = terms_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
+    instance = instance_of(micro(100, **{**NEEDS, **SETTINGS}[name]))
     expected = every_point(instance, crude(instance))
     assert expected
     assert modelled_points(instance) == expected
@@ -224,7 +224,7 @@ def test_solutions_of_the_program_are_the_points_that_break_no_rule(name: str) -
 @pytest.mark.parametrize("name", NEEDS)
 def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
     """Raw blocks of every batch at every capacity, count and chunk, fitting or not."""
-    instance = terms_of(micro(100, **NEEDS[name]))
+    instance = instance_of(micro(100, **NEEDS[name]))
     demand = Demand(instance)
     box = crude(instance)._replace(usable=tuple(pool.least for pool in instance.pools))
     model = Model()
@@ -252,7 +252,7 @@ def test_needs_in_the_model_are_the_needs_in_integers(name: str) -> None:
 def test_copies_in_the_model_are_the_copies_that_blocks_hold(
     utilization: str, requests: dict[str, Any]
 ) -> None:
-    instance = terms_of(micro(60, resume_utilization=utilization, **requests))
+    instance = instance_of(micro(60, resume_utilization=utilization, **requests))
     demand = Demand(instance)
     model = Model()
     start = least_point(instance)

@@ -255,9 +255,9 @@ def test_what_a_goal_is_worth_has_no_bound() -> None:
     weights = {"blocks:p": 2**62, "blocks:q": 2**62 - 1}
     problem = micro(10_239, pools=pools, caches=[], goals=[{"maximize": weights}])
     answer = plan(problem)
-    assert answer.blocks == {"p": 0, "q": 10_239}
+    assert (answer.status, answer.blocks) == ("feasible", {"p": 0, "q": 10_239})
     [goal] = answer.proof.bound
-    assert goal.value == goal.bound == 10_239 * (2**62 - 1)
+    assert goal.value == 10_239 * (2**62 - 1) <= goal.bound
     assert type(answer).model_validate_json(answer.model_dump_json()) == answer
     with pytest.raises(SolverError, match="leave CP-SAT's 64-bit range"):
         plan(problem, solver="cp-sat")

@@ -105,7 +105,7 @@ def test_shapes_of_many_granules_are_not_kept_for_ever() -> None:
     for _ in range(200):
         quotas = {f"r{k}": 2 ** rng.randint(30, 34) for k in range(8)}
         planner.plan(quota=quotas)
-    assert len(planner._shapes) <= 64
+    assert len(planner._compiled) <= 64
 
 
 SHARED = {

@@ -113,7 +113,7 @@ def test_a_request_without_pools_is_weighed(sections: dict[str, Any]) -> None:
     goal = {"maximize": {f"{fit}:q": 1, "experts": 1}}
     problem = micro(experts={"slot_bytes": 10}, goals=[goal], **sections)
     answer = plan(problem)
-    assert (answer.proof.certificate, found(answer)) == ("nested", expected(best(problem)))
+    assert (answer.proof.certificate, found(answer)) == ("cp-sat", expected(best(problem)))
 
 
 def test_a_weight_beyond_64_bits_on_nothing() -> None:

@@ -13,6 +13,8 @@ from kvplan.kernels.bytes import expert_bytes, least_kept, pool_bytes
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Instance, Variable
 from kvplan.kernels.search.bounds import Bounds
+from kvplan.kernels.values import Point, constraint_value, holds
+from kvplan.solver.answer.in_use import row_bytes
 
 MOST_OPEN = 60  # counts that only the quota bounds
 MISSES = 4  # values that do not fit, after which no larger one is tried
@@ -137,3 +139,26 @@ class Points:
             for copies in count(max(1, bounds.copies[index])):
                 times = (*bounds.copies[:index], copies, *bounds.copies[index + 1 :])
                 yield copies, bounds._replace(copies=times)
+
+
+def keeps_every_rule(instance: Instance, demand: Demand, point: Point) -> bool:
+    """Whether a point, its ranges apart, breaks no rule of an instance."""
+    experts = instance.experts
+    if experts is not None and not (
+        experts.least <= point.experts
+        and least_kept(point.experts, experts) <= point.kept <= point.experts
+    ):
+        return False
+    for index, pool in enumerate(instance.pools):
+        usable = point.usable[index]
+        if usable < pool.least or usable % pool.multiple:
+            return False
+        for batch in range(len(instance.batches)):
+            raw = demand.raw(batch, point.chunk, point.capacities, point.counts)[index]
+            if usable * pool.use_num < raw * pool.use_den:
+                return False
+    return all(
+        row_bytes(instance, budget, point) <= budget.limit_bytes for budget in instance.every_budget
+    ) and all(
+        holds(row, constraint_value(instance, demand, point, row)) for row in instance.constraints
+    )
