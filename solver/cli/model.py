@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from kvplan.models import Problem
-    from kvplan.models.engines.layers import Architecture
-    from kvplan.models.engines.registry import Settings
 
 
 def model(
@@ -25,12 +18,14 @@ def model(
         ),
     ] = None,
     engine: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp",
-            help="Whose rules; its own flags follow (--flags lists them).",
+            show_default=False,
+            help="Whose rules; its own flags follow (--flags lists them), or its whole command "
+            "line behind --. Default: the engine of that line, else vllm.",
         ),
-    ] = "vllm",
+    ] = None,
     gpu: Annotated[
         str | None, typer.Option(metavar="NAME", help="A card of the table, such as H100-80GB.")
     ] = None,
@@ -61,6 +56,9 @@ def model(
     flags: Annotated[
         bool, typer.Option("--flags", help="List the engine's flags and exit.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document: figures, assumed, problem.")
+    ] = False,
 ) -> int:
     """Print the problem whose plan is what an engine would do with a model.
 
@@ -69,7 +67,7 @@ def model(
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
 
-    adapter = engine_named(engine)
+    adapter = engine_named(_engine(engine, context.args))
     if config is not None and config.startswith("--"):
         _misplaced(config)
     if flags:
@@ -78,12 +76,32 @@ def model(
         raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
     from kvplan.models.engines.architecture import load_architecture
+    from kvplan.models.engines.launch import Dialect
     from kvplan.models.engines.settings import read_settings
+    from kvplan.solver.cli.model_answer import Answer
 
-    settings = read_settings(adapter.FLAGS, context.args, _common(gpu, total, weights_gib))
-    architecture = load_architecture(config)
+    common = _common(gpu, total, weights_gib)
+    dialect = getattr(adapter, "DIALECT", Dialect())
+    settings = read_settings(adapter.FLAGS, context.args, common, dialect)
     mean = _mean(mean_tokens, optimize)
-    return _answer(adapter, architecture, settings, tuple(check or ()), optimize, mean)
+    answer = Answer(adapter, load_architecture(config), settings)
+    return answer.printed(tuple(check or ()), optimize=optimize, mean_tokens=mean, as_json=as_json)
+
+
+def _engine(named: str | None, arguments: list[str]) -> str:
+    """The engine named by --engine, else that of the pasted command line, else vllm.
+
+    Raises
+    ------
+    InvalidProblem : the two differ.
+    """
+    from kvplan.models import InvalidProblem
+    from kvplan.models.engines.launch import read_line
+
+    started = read_line(arguments).engine
+    if named and started and named != started:
+        raise InvalidProblem.at("--engine", f"{started}, whose command line follows", named)
+    return named or started or "vllm"
 
 
 def _mean(tokens: str | None, optimize: bool) -> int | None:
@@ -146,61 +164,3 @@ def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
         if written is not None:
             raise InvalidProblem.at(flag, "a number of GiB", shown(written)) from None
         raise InvalidProblem.at(flag, error.expected, error.got) from None
-
-
-def _answer(
-    adapter: Any,
-    architecture: Architecture,
-    settings: Settings,
-    expected: tuple[str, ...],
-    optimize: bool,
-    mean_tokens: int | None,
-) -> int:
-    """Solve, compare, and print."""
-    from kvplan.solver.cli.model_text import check_lines, comment_text, problem_text
-
-    problem: Problem = adapter.build(architecture, settings)
-    figures, refused = _figures(adapter, architecture, settings, problem)
-    differences = check_lines(figures, expected)
-    title = "the engine refuses to start" if refused else "what the engine prints"
-    sys.stdout.write(comment_text(title, figures))
-    if optimize:
-        sys.stdout.write(_advice(adapter, architecture, settings, problem, mean_tokens))
-    sys.stdout.write(problem_text(problem))
-    for line in differences:
-        print(line, file=sys.stderr)
-    return 1 if differences else 0
-
-
-def _figures(
-    adapter: Any, architecture: Architecture, settings: Settings, problem: Problem
-) -> tuple[Mapping[str, str], bool]:
-    """The engine's figures from the plan, or from its refusal where there is none."""
-    from kvplan.models import Infeasible
-    from kvplan.solver import plan
-
-    try:
-        answer = plan(problem)
-    except Infeasible as refusal:
-        if hasattr(adapter, "refusal"):
-            return adapter.refusal(architecture, settings), True
-        return {"refused": refusal.reasons[0]}, True
-    return adapter.figures(architecture, settings, problem, answer), False
-
-
-def _advice(
-    adapter: Any,
-    architecture: Architecture,
-    settings: Settings,
-    problem: Problem,
-    mean_tokens: int | None,
-) -> str:
-    from kvplan.models import InvalidProblem
-    from kvplan.solver import plan
-    from kvplan.solver.cli.model_text import advice_text
-
-    if not hasattr(adapter, "optimize"):
-        raise InvalidProblem.at("--optimize", "an engine with a setting to choose", "none")
-    longest = max((r.capacity for batch in problem.batches for r in batch.requests), default=0)
-    mean = mean_tokens or longest or architecture.max_positions
-    return advice_text(adapter.optimize(architecture, settings, mean, plan))

@@ -28,6 +28,12 @@ def comment_text(title: str, lines: Mapping[str, str]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
+def assumed_text(lines: Iterable[str]) -> str:
+    """Write what was assumed as YAML comments; nothing where nothing was."""
+    rows = [f"#   {line}\n" for line in lines]
+    return "".join(("# assumed\n", *rows)) if rows else ""
+
+
 def check_lines(figures: Mapping[str, str], expected: Iterable[str]) -> list[str]:
     """Compare log lines with an engine's figures; one line for each that differs.
 
