@@ -13,6 +13,7 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.loader import load_data
 from kvplan.models.messages import one_of, shown
 
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _SIGNS = {
     "kv_lora_rank": "kv_lora_rank and qk_rope_head_dim",
     "sliding_window": "layer_types (which layers slide) and sliding_window",
@@ -64,7 +65,35 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         hidden_dim=fields.count("hidden_size", 0),
         query_heads=fields.count("num_attention_heads", 0),
         read=tuple(fields.read),
+        experts=max((fields.count(name, 0) for name in _EXPERTS), default=0),
+        kv_dtype=_kv_dtype(config, fields),
     )
+
+
+def _kv_dtype(config: Mapping[str, Any], fields: Fields) -> str:
+    """Read the cache's element from quantization_config, as modelopt and llm-compressor write it.
+
+    kv_cache_quant_algo or kv_cache_scheme (8 or 4 bits, float).
+    """
+    found = config.get("quantization_config") or fields.data.get("quantization_config")
+    if not isinstance(found, Mapping):
+        return ""
+    inner = found.get("quantization")
+    parts = [part for part in (inner, found) if isinstance(part, Mapping)]
+    for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
+        for part in parts:
+            if (word := _quantised(part.get(key))) is not None:
+                return word
+    return ""
+
+
+def _quantised(scheme: Any) -> str | None:
+    """fp8 or nvfp4 of a scheme; empty for one that is not known, None without one."""
+    if isinstance(scheme, str) and scheme:
+        return {"fp8": "fp8", "nvfp4": "nvfp4"}.get(scheme.lower(), "")
+    if isinstance(scheme, Mapping) and scheme.get("type") == "float":
+        return {8: "fp8", 4: "nvfp4"}.get(scheme.get("num_bits", 0), "")
+    return None
 
 
 def _outer_type(config: Mapping[str, Any]) -> str:

@@ -34,6 +34,7 @@ PROGRAMS: dict[tuple[str, ...], str] = {
 """Engine of a command. "vllm-openai" is the container's image, whose command is the server."""
 VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _PYTHON = re.compile(r"python[0-9.]*")
+_TAG = re.compile(r":v?([0-9]+\.[0-9]+\.[0-9]+)(?![0-9])")
 _NEAREST = 3
 _HUMAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z])")
 
@@ -45,18 +46,22 @@ class Dialect:
     Attributes
     ----------
     harmless : flags that leave the sizes alone, and what follows each.
+    measured : flags that change what a start-up measures and nothing else; told in a note.
     refused : flags and variables that touch the sizes and are not modelled, each with the reason.
     refused_arity : what follows a refused flag, where that is no single value.
-    aliases : other spellings of harmless and refused flags.
+    aliases : other spellings of flags; one may carry its value ("-O3": "--level=3").
     variables : environment variables that stand for a modelled flag.
+    image_version : the flag that a container's tag sets where it is a version.
     paired : whether --disable-x is --enable-x negated, and the other way round.
     """
 
     harmless: Mapping[str, Arity] = field(default_factory=dict)
+    measured: Mapping[str, Arity] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     refused_arity: Mapping[str, Arity] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    image_version: str = ""
     paired: bool = False
 
 
@@ -76,6 +81,12 @@ class Line:
     variables: Mapping[str, str]
     arguments: tuple[str, ...]
     image: str = ""
+
+    @property
+    def image_version(self) -> str:
+        """Version that the image's tag names; empty without one."""
+        match = _TAG.search(self.image)
+        return match[1] if match else ""
 
 
 def read_line(words: Sequence[str]) -> Line:

@@ -158,6 +158,8 @@ class Architecture:
     max_positions : longest context the checkpoint declares.
     vocabulary, hidden_dim, query_heads : for estimates; 0 where the config does not say.
     read : config fields that decided, for the report.
+    experts : of a mixture; 0 for a dense model.
+    kv_dtype : fp8 or nvfp4 where the checkpoint's quantization asks for such a cache; else empty.
     """
 
     name: str
@@ -170,6 +172,8 @@ class Architecture:
     hidden_dim: int = 0
     query_heads: int = 0
     read: tuple[str, ...] = field(default=())
+    experts: int = 0
+    kv_dtype: str = ""
 
     @property
     def target(self) -> tuple[Layer, ...]:

@@ -24,8 +24,7 @@ class Flag:
     ----------
     name : as typed, with dashes: "--block-size".
     kind : how the text is read: "count" (an integer of at least 0), "number" (exact Fraction),
-        "bytes", "word", "words" (up to the next flag, joined by commas) or "switch" (no value:
-        True, or False by its --no- form).
+        "bytes", "word" or "switch" (no value: True, or False by its --no- form).
     default : of the parsed value; None is "not given".
     help : one line.
     choices : words allowed; empty for any.
@@ -33,10 +32,11 @@ class Flag:
     aliases : other spellings, short forms included: ("-tp",).
     suffixes : what letters behind a number multiply it by, as this engine reads them.
     bare : the text that the flag means where no value follows; None where one must.
+    many : every word up to the next flag belongs to it; they are joined by commas.
     """
 
     name: str
-    kind: Literal["count", "number", "bytes", "word", "words", "switch"]
+    kind: Literal["count", "number", "bytes", "word", "switch"]
     default: Any
     help: str
     choices: tuple[str, ...] = ()
@@ -44,6 +44,7 @@ class Flag:
     aliases: tuple[str, ...] = ()
     suffixes: Mapping[str, int] = field(default_factory=dict)
     bare: str | None = None
+    many: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

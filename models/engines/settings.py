@@ -48,6 +48,7 @@ def read_settings(
     line = read_line(arguments)
     reader = _Reader(flags, common, dialect)
     reader.variables(line.variables)
+    reader.image(line.image_version)
     reader.arguments(list(line.arguments), models=1 if line.engine else 0)
     if reader.faults:
         raise InvalidProblem(reader.faults)
@@ -64,6 +65,7 @@ class _Reader:
         self.dialect, self.given = dialect, dict(common)
         self.faults: list[Fault] = []
         self.ignored: dict[str, None] = {}
+        self.measured: dict[str, None] = {}
         self.nested: dict[str, dict[str, Any]] = {}
 
     def variables(self, variables: Mapping[str, str]) -> None:
@@ -76,6 +78,11 @@ class _Reader:
                 self._variable(flag, name, text)
             else:
                 self.ignored[name] = None
+
+    def image(self, version: str) -> None:
+        """Take the engine's version from a container's tag; a flag of its own wins."""
+        if version and self.dialect.image_version:
+            self._take(self.known[self.dialect.image_version], self.dialect.image_version, version)
 
     def _variable(self, flag: Flag, name: str, text: str) -> None:
         if flag.kind != "switch":
@@ -99,7 +106,8 @@ class _Reader:
 
     def _argument(self, written: str, text: str | None, rest: list[str]) -> None:
         name = canonical(written)
-        name = self.dialect.aliases.get(name, name)
+        name, equals, fixed = self.dialect.aliases.get(name, name).partition("=")
+        text = fixed if equals else text
         head, dot, keys = name.partition(".")
         if dot and self._section(self.dialect.aliases.get(head, head), keys, text, rest):
             return
@@ -112,7 +120,7 @@ class _Reader:
             if name in self.dialect.refused:
                 got = text if text is not None else " ".join(skipped)
                 self.faults.append(Fault(written, self.dialect.refused[name], shown(got)))
-            self.ignored[name] = None
+            self._note(name)
         else:
             self.faults.append(Fault(written, nearest(self._names(), name), "an unknown argument"))
             if text is None and rest and not is_flag(rest[0]):
@@ -129,15 +137,23 @@ class _Reader:
         """What follows a flag that is not modelled; None where it is unknown."""
         if name in self.dialect.refused:
             return self.dialect.refused_arity.get(name, "value")
-        if name in self.dialect.harmless:
-            return self.dialect.harmless[name]
+        others = {**self.dialect.harmless, **self.dialect.measured}
+        if name in others:
+            return others[name]
         for other in opposites(name, paired=self.dialect.paired):
-            if self.dialect.harmless.get(other) == "switch":
+            if others.get(other) == "switch":
                 return "switch"
         return None
 
     def _names(self) -> Iterable[str]:
-        return (*self.known, *self.dialect.harmless, *self.dialect.refused, *self.dialect.aliases)
+        dialect = self.dialect
+        return (*self.known, *dialect.harmless, *dialect.measured, *dialect.refused)
+
+    def _note(self, name: str) -> None:
+        """Count a flag that is not modelled: as one that changes measurements, or as harmless."""
+        spelled = (name, *opposites(name, paired=self.dialect.paired))
+        measured = any(other in self.dialect.measured for other in spelled)
+        (self.measured if measured else self.ignored)[name] = None
 
     def _section(self, head: str, keys: str, text: str | None, rest: list[str]) -> bool:
         """Read --flag.key value into the JSON of --flag; False where --flag takes no JSON."""
@@ -148,7 +164,7 @@ class _Reader:
         if flag is None:
             if head in self.dialect.refused:
                 self.faults.append(Fault(head, self.dialect.refused[head], shown(value)))
-            self.ignored[head] = None
+            self._note(head)
             return True
         data = self.nested.setdefault(canonical(flag.name), {})
         *path, last = keys.removesuffix("+").split(".")
@@ -163,7 +179,7 @@ class _Reader:
             return
         if text is None and flag.bare is not None and (not rest or is_flag(rest[0])):
             text = flag.bare
-        elif text is None and flag.kind == "words":
+        elif text is None and flag.many:
             text = ",".join(_follows("values", rest))
         elif text is None and rest:
             text = rest.pop(0)
@@ -184,12 +200,16 @@ class _Reader:
         self.given[key] = (*self.given.get(key, ()), read) if flag.repeated else read
 
     def notes(self) -> tuple[str, ...]:
-        """One line on what leaves the sizes alone."""
-        if not self.ignored:
-            return ()
-        count, names = len(self.ignored), ", ".join(self.ignored)
-        flags = "1 flag leaves" if count == 1 else f"{count} flags leave"
-        return (cut(f"{flags} the sizes alone: {names}", _LONGEST_NOTE),)
+        """One line on what leaves the sizes alone, one on what changes measurements."""
+        one = {"ignored": "leaves the sizes alone", "measured": "changes what is measured"}
+        many = {"ignored": "leave the sizes alone", "measured": "change what is measured"}
+        lines = []
+        for kind in one:
+            names = getattr(self, kind)
+            flags = f"1 flag {one[kind]}" if len(names) == 1 else f"{len(names)} flags {many[kind]}"
+            if names:
+                lines.append(cut(f"{flags}: {', '.join(names)}", _LONGEST_NOTE))
+        return tuple(lines)
 
 
 def _json(text: str) -> Any:

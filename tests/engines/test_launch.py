@@ -18,7 +18,7 @@ FLAGS = (
     Flag("--eager", "switch", None, ""),
     Flag("--disable-cache", "switch", None, ""),
     Flag("--spec", "word", None, "", aliases=("-s",)),
-    Flag("--skip", "words", None, ""),
+    Flag("--skip", "word", None, "", many=True),
     Flag("--flash", "word", "auto", "", bare="on"),
 )
 DIALECT = Dialect(

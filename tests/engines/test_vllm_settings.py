@@ -138,7 +138,14 @@ def test_a_draft_layer_lies_on_the_last_stage() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "blocks"),
-    [("", 2), ("--mamba-cache-mode align", 3), ("--enable-prefix-caching", 3)],
+    [
+        ("", 3),
+        ("--no-enable-prefix-caching", 2),
+        ("--mamba-cache-mode align", 3),
+        ("--enable-prefix-caching", 3),
+        ("--engine-version 0.26.0", 3),
+        ("--engine-version 0.25.1", 2),
+    ],
 )
 def test_states_of_a_request(flags: str, blocks: int) -> None:
     asked = problem("Qwen3.6-27B-NVFP4", f"--available 9GiB {flags}", *speculative("mtp", 1))

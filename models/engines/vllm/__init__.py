@@ -2,6 +2,7 @@
 
 from kvplan.models.engines.vllm.adapter import build, figures, refusal
 from kvplan.models.engines.vllm.choose import optimize
+from kvplan.models.engines.vllm.dialect import DIALECT
 from kvplan.models.engines.vllm.flags import FLAGS
 
-__all__ = ["FLAGS", "build", "figures", "optimize", "refusal"]
+__all__ = ["DIALECT", "FLAGS", "build", "figures", "optimize", "refusal"]

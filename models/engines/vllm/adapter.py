@@ -10,7 +10,6 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.budget import estimated_terms, quota_of, rank_budget
 from kvplan.models.engines.vllm.figures import concurrency, gib, printed_tokens
-from kvplan.models.engines.vllm.flags import length_tokens, serving_of
 from kvplan.models.engines.vllm.grouping import layout_of
 from kvplan.models.engines.vllm.layout import Layout, Serving, stages_of
 from kvplan.models.engines.vllm.pages import specs_of
@@ -22,6 +21,7 @@ from kvplan.models.engines.vllm.problem import (
     overridden,
     problem_of,
 )
+from kvplan.models.engines.vllm.serving import length_tokens, serving_of
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan

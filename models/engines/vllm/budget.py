@@ -11,15 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.flags import batch_tokens, utilization
-from kvplan.models.engines.vllm.versions import Version
+from kvplan.models.engines.vllm.defaults import sequences, step_tokens, utilization
+from kvplan.models.engines.vllm.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
 
 ESTIMATED = " (estimated)"
 GIB = 2**30
-SEQUENCES = 1024
-"""--max-num-seqs by default on large cards."""
 LOGIT_BYTES, HIDDEN_BYTES = 15, 8
 """Of a logit of each sequence, and of a hidden element of each batched token: fitted to 30
 start-ups of vLLM 0.19 on H100 (llm-d-incubation/llm-d-planner#205), within 0.5 GiB of each."""
@@ -42,7 +40,7 @@ def rank_budget(
     if total is None or weights is None:
         expected = "--available or --kv-cache-memory-bytes, or --gpu and --weights-gib"
         raise InvalidProblem.at("--engine vllm", expected, "no budget")
-    memory: dict[str, Any] = {"total": total, "utilization": utilization(settings, version)}
+    memory: dict[str, Any] = {"total": total, "utilization": utilization(settings, version).value}
     other: dict[str, int] = {}
     if settings["activation"] is None:
         other = {"weights": weights}
@@ -62,9 +60,10 @@ def rank_budget(
 
 def activation_estimate(architecture: Architecture, settings: Mapping[str, Any]) -> int:
     """15 B x vocabulary x sequences + 8 B x hidden x batched tokens."""
-    sequences = int(settings["max_num_seqs"] or SEQUENCES)
-    logits = LOGIT_BYTES * architecture.vocabulary * sequences
-    return logits + HIDDEN_BYTES * architecture.hidden_dim * batch_tokens(settings)
+    version = version_of(settings["engine_version"])
+    logits = LOGIT_BYTES * architecture.vocabulary * sequences(settings, version).value
+    step = step_tokens(settings, version).value
+    return int(logits + HIDDEN_BYTES * architecture.hidden_dim * step)
 
 
 def non_torch_estimate(settings: Mapping[str, Any]) -> int:

@@ -88,13 +88,15 @@ def _combinations(architecture: Architecture, settings: Settings) -> Iterator[di
     options: dict[str, list[Any]] = {
         "block_size": sorted({*BLOCKS, 2 * now, 3 * now} - {now}),
         "max_num_batched_tokens": _halves(serving.batch_tokens) if windows else [],
-        "no_async_scheduling": [True] if windows and not settings["no_async_scheduling"] else [],
+        "async_scheduling": [False] if windows and serving.batches_in_flight > 1 else [],
         "kv_cache_layout": ["BLHNC"]
         if serving.version.has_packed_layout and not serving.packed
         else [],
     }
     for values in product(*([None, *found] for found in options.values())):
-        changes = {key: value for key, value in zip(options, values, strict=True) if value}
+        changes = {
+            key: value for key, value in zip(options, values, strict=True) if value is not None
+        }
         if changes:
             yield changes
 
@@ -166,7 +168,7 @@ def _spelled(changes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in changes.items():
         if key in _SPELLED:
             yield f"{_SPELLED[key]}{value}", ""
-        elif value is True:
-            yield f"--{key.replace('_', '-')}", ""
+        elif isinstance(value, bool):
+            yield f"--{'' if value else 'no-'}{key.replace('_', '-')}", ""
         else:
             yield f"--{key.replace('_', '-')}", str(value)
