@@ -51,6 +51,9 @@ Headroom = Annotated[
 ]
 
 
+Reading = Literal["total", "free", "peak_torch", "non_torch"]
+
+
 class RankMemory(Frozen):
     """What one rank measured after load; the quota follows from it (ROCm/ATOM PR #1495, #3171)."""
 
@@ -67,6 +70,10 @@ class RankMemory(Frozen):
     )
     other: Annotated[dict[str, Demand], TextKeys] = Field(
         default_factory=dict, description="further terms by name; off the utilization share"
+    )
+
+    estimated: tuple[Reading, ...] = Field(
+        (), description="which of total, free, peak_torch, non_torch nobody measured"
     )
 
     @model_validator(mode="after")

@@ -17,9 +17,7 @@ DEFAULT_BLOCK, LATENT_BLOCK = 16, 128
 """Tokens of a block, and those that blocks of MLA layers beside states are multiples of."""
 
 
-def aligned_block(
-    specs: Sequence[Spec], settings: Mapping[str, Any], version: Version, chunk_tokens: int
-) -> int:
+def aligned_block(specs: Sequence[Spec], settings: Mapping[str, Any], version: Version) -> int:
     """Tokens of an attention block: the user's, raised so that a state fits in its page.
 
     With a bytes of attention a token and m bytes of a state (the first of each kind), k the user's
@@ -27,10 +25,6 @@ def aligned_block(
     none, align  A = k ceil(m / (k a));  all  A = c ceil(ceil(m / a) / c), c = lcm(chunk, k);
     block = max(user's, A); k at least 128 for MLA from 0.27 on.
     (vllm/platforms/interface.py, _align_hybrid_block_size)
-
-    Parameters
-    ----------
-    chunk_tokens : of a scan step, which mode all rounds to unless --mamba-block-size is given.
     """
     attends = [spec for spec in specs if spec.kind != "mamba"]
     default = attends[0].block_tokens if attends else DEFAULT_BLOCK
@@ -47,7 +41,7 @@ def aligned_block(
         step = max(step, LATENT_BLOCK)
     state = states[0].state_bytes
     if states[0].mode == "all":
-        step = lcm(int(settings["mamba_block_size"] or chunk_tokens), step)
+        step = lcm(int(settings["mamba_block_size"] or block), step)
         tokens = -(-state // token)
         return max(block, step * -(-tokens // step))
     return max(block, step * -(-state // (step * token)))

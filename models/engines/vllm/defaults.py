@@ -21,6 +21,12 @@ _V2_BY_NAME = frozenset(
         *("KimiK3ForConditionalGeneration", "Qwen2MoeForCausalLM"),
     }
 )
+_MIXTURES = frozenset(
+    {
+        *("mixtral", "gpt_oss", "llama4_text", "deepseek_v2", "deepseek_v3", "deepseek_v32"),
+        *("deepseek_v4", "kimi_k2", "minimax_m2", "dbrx", "dots1", "glm_moe_dsa", "olmoe"),
+    }
+)
 _MODE_ALL = frozenset(
     {
         *("nemotron_h", "granitemoehybrid", "falcon_h1", "jamba", "zamba2", "mamba", "mamba2"),
@@ -140,8 +146,14 @@ def v2_runner(
         return Derived(flag, False, "default before 0.26")
     states = any(isinstance(layer, Recurrent) for layer in architecture.target)
     by_name = architecture.name in _V2_BY_NAME
-    plain = not states and (by_name or not architecture.experts)
+    plain = not states and (by_name or not _is_mixture(architecture))
     return Derived(flag, plain, "0.26 to 0.28: dense models and some by name, without states")
+
+
+def _is_mixture(architecture: Architecture) -> bool:
+    """Whether the model mixes experts, by its config or by its kind."""
+    kind = architecture.model_type
+    return architecture.experts > 0 or "moe" in kind or kind in _MIXTURES
 
 
 def _v1_reason(settings: Mapping[str, Any], version: Version, draft: Speculation) -> str | None:

@@ -62,19 +62,13 @@ def specs_of(
             specs.append(spec)
             owners.append(layer.index)
     drafted = [spec for layer in draft.layers for spec in reader.specs(layer, drafted=True)]
-    block = aligned_block(specs, settings, serving.version, chunk_tokens(architecture))
+    block = aligned_block(specs, settings, serving.version)
     specs = [with_block(spec, block, settings) for spec in (*specs, *drafted)]
     specs = padded_states(specs)
     stages = stage_layers(architecture.total_layers, settings)
     counts = [sum(index in stage for index in owners) for stage in stages]
     counts[-1] += len(drafted)
     return specs, counts
-
-
-def chunk_tokens(architecture: Architecture) -> int:
-    """Tokens of a scan step (get_mamba_chunk_size): 2,048 where the config names none."""
-    states = [layer for layer in architecture.target if isinstance(layer, Recurrent)]
-    return (states[0].chunk if states else 0) or 2048
 
 
 class _Reader:

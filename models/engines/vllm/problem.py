@@ -96,6 +96,7 @@ def problem_of(
     name: str = "",
     auto_fit: bool = False,
     override_blocks: int | None = None,
+    least_blocks: int = 0,
     **sections: Any,
 ) -> Problem:
     """Make the problem whose plan is what vLLM would do.
@@ -105,6 +106,7 @@ def problem_of(
     auto_fit : --max-model-len auto: the longest length up to serving.length_tokens that fits.
     override_blocks : --num-gpu-blocks-override: the count of blocks, whatever the memory. From 0.20
         on it stands for the memory in the check, too; before, the check looks at the memory.
+    least_blocks : blocks that the engine refuses to start without (a hybrid's requests).
     sections : further sections (consumers and the like).
 
     Notes
@@ -116,6 +118,8 @@ def problem_of(
     pool: dict[str, Any] = {"name": POOL, "reserved_blocks": reserved}
     stages = range(len(layout.stages))
     figures = {str(stage): layout.block_bytes(stage) for stage in stages}
+    if least_blocks > reserved:
+        pool["min_blocks"] = least_blocks - reserved
     pool["bytes"] = figures if len(set(figures.values())) > 1 else figures["0"]
     request = {"name": REQUEST, "capacity": serving.length_tokens}
     data: dict[str, Any] = {
@@ -150,7 +154,10 @@ def _override(
         fits = longest_length(layout, serving, workers)
         if fits < (1 if "fit" in request else serving.length_tokens):
             return
-        if fits > 1:
+        held = _longest(layout, serving, max(blocks - pool["reserved_blocks"], 0))
+        if not held:
+            del data["batches"]
+        elif fits > 1:
             request |= {"capacity": fits, "fit": "capacity"}
     usable = max(blocks - pool["reserved_blocks"], 0)
     pool |= {"min_blocks": usable, "max_blocks": usable}
