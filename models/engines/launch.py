@@ -74,6 +74,7 @@ class Line:
     engine : whose program it starts; empty where the line has no program.
     variables : environment variables before the program, the last of a name.
     arguments : what follows the program.
+    before : what stands before it, variables apart: a launcher's words, or kvplan's own flags.
     image : the container's image with its tag; empty without one.
     """
 
@@ -81,6 +82,7 @@ class Line:
     variables: Mapping[str, str]
     arguments: tuple[str, ...]
     image: str = ""
+    before: tuple[str, ...] = ()
 
     @property
     def image_version(self) -> str:
@@ -96,17 +98,27 @@ def read_line(words: Sequence[str]) -> Line:
     """
     for start in range(len(words)):
         for program, engine in PROGRAMS.items():
-            found = tuple(map(_base, words[start : start + len(program)]))
-            if found == program:
-                image = words[start] if program == ("vllm-openai",) else ""
-                rest = words[start + len(program) :]
-                before = (VARIABLE.fullmatch(word) for word in words[:start])
-                variables = {match[1]: match[2] for match in before if match}
-                if image and (inner := read_line(rest)).engine:
-                    variables |= dict(inner.variables)
-                    return Line(inner.engine, variables, inner.arguments, image)
-                return Line(engine, variables, tuple(rest), image)
+            if tuple(map(_base, words[start : start + len(program)])) == program:
+                return _started(words, start, program, engine)
     return Line("", {}, tuple(words))
+
+
+def _started(words: Sequence[str], start: int, program: tuple[str, ...], engine: str) -> Line:
+    """Take a line apart around its program; the command in a container may be another one."""
+    rest = words[start + len(program) :]
+    variables: dict[str, str] = {}
+    before = []
+    for word in words[:start]:
+        match = VARIABLE.fullmatch(word)
+        if match:
+            variables[match[1]] = match[2]
+        else:
+            before.append(word)
+    image = words[start] if program == ("vllm-openai",) else ""
+    if image and (inner := read_line(rest)).engine:
+        variables |= dict(inner.variables)
+        return Line(inner.engine, variables, inner.arguments, image, tuple(before))
+    return Line(engine, variables, tuple(rest), image, tuple(before))
 
 
 def _base(word: str) -> str:

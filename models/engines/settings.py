@@ -49,6 +49,7 @@ def read_settings(
     reader = _Reader(flags, common, dialect)
     reader.variables(line.variables)
     reader.image(line.image_version)
+    reader.before(list(line.before))
     reader.arguments(list(line.arguments), models=1 if line.engine else 0)
     if reader.faults:
         raise InvalidProblem(reader.faults)
@@ -91,6 +92,14 @@ class _Reader:
             self.given[flag.key] = text.lower() in ("1", "true")
         else:
             self.faults.append(Fault(name, "0 or 1", shown(text)))
+
+    def before(self, rest: list[str]) -> None:
+        """Read the modelled flags before a program; a launcher's own words are passed over."""
+        while rest:
+            written, equals, text = rest.pop(0).partition("=")
+            flag = self.known.get(canonical(written)) if written.startswith("--") else None
+            if flag is not None:
+                self._flag(flag, written, text if equals else None, rest)
 
     def arguments(self, rest: list[str], models: int) -> None:
         """Read the arguments; so many words that are no flags name a model."""

@@ -102,6 +102,12 @@ def test_spellings(words: str, key: str, value: Any) -> None:
     assert read(*words.split())[key] == value
 
 
+def test_own_flags_may_stand_before_the_program() -> None:
+    line = "--max-len 7 docker run --gpus all --name x vllm/vllm-openai:v1.2.3 --eager"
+    found = read(*line.split())
+    assert (found["max_len"], found["eager"], found.notes) == (7, True, ())
+
+
 def test_harmless_flags_are_counted_in_one_note() -> None:
     line = "X=1 vllm serve m --names a b --port 80 --log --no-quiet --eager --log file -p 81"
     assert read(*line.split()).notes == (

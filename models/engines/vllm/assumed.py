@@ -73,8 +73,13 @@ def _batches(
     estimated = bool(estimates(architecture, settings, version))
     if windows or estimated:
         yield step_tokens(settings, version, length_tokens(architecture, settings)[0])
-    if estimated or any(isinstance(layer, Recurrent) for layer in architecture.target):
-        yield sequences(settings, version)
+    states = any(isinstance(layer, Recurrent) for layer in architecture.target)
+    requests = sequences(settings, version)
+    if states and settings.get("total_bytes") is None and not requests.given:
+        reason = "no --gpu to derive it from; vLLM refuses more than num_gpu_blocks"
+        yield Derived("--max-num-seqs", "not given", reason)
+    elif estimated or states:
+        yield requests
     if windows and version.flight_counts_batches:
         runner = v2_runner(settings, version, architecture, draft)
         yield runner
