@@ -9,10 +9,16 @@ from typing import Any
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields, text_fields
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
-from kvplan.models.errors import InvalidProblem
+from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.loader import load_data
 from kvplan.models.messages import one_of, shown
 
+_CHANGES_CACHES = (
+    *("per_layer_config", "kv_lora_rank", "index_head_dim", "compress_ratios", "block_configs"),
+    *("linear_attn_config", "attn_type_list", "layers_block_type", "hybrid_override_pattern"),
+    *("layer_types", "num_kv_shared_layers", "attention_chunk_size", "mamba_d_state"),
+    *("ssm_state_size", "linear_num_value_heads", "hybrid_layer_pattern"),
+)
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _SIGNS = {
     "kv_lora_rank": "kv_lora_rank and qk_rope_head_dim",
@@ -54,6 +60,7 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     if reader is None:
         raise _unknown(config, fields, model_type)
     layers = tuple(reader(fields))
+    _check_understood(fields, model_type)
     return Architecture(
         name=_name(config),
         model_type=model_type,
@@ -68,6 +75,25 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         experts=max((fields.count(name, 0) for name in _EXPERTS), default=0),
         kv_dtype=_kv_dtype(config, fields),
     )
+
+
+def _check_understood(fields: Fields, model_type: str) -> None:
+    """Refuse a field that changes a cache and that this model's reader did not look at.
+
+    Raises
+    ------
+    InvalidProblem : one fault for each, by name.
+    """
+    unread = [name for name in _CHANGES_CACHES if fields.data.get(name) and name not in fields.read]
+    if unread:
+        raise InvalidProblem(
+            Fault(
+                f"{fields.path}.{name}",
+                f"no such field of {model_type} (it changes a cache, and is not understood here)",
+                shown(fields.data[name]),
+            )
+            for name in unread
+        )
 
 
 def _kv_dtype(config: Mapping[str, Any], fields: Fields) -> str:
