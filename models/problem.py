@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, Title, Version
+from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, TextKeys, Title, Version
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
 from kvplan.models.errors import InvalidProblem
@@ -53,6 +53,10 @@ class Problem(Frozen):
     )
     variants: tuple[Variant, ...] = Field(
         (), description="whole alternatives that an explanation tries"
+    )
+    labels: Annotated[dict[str, str], TextKeys] = Field(
+        default_factory=dict,
+        description="a caller's names for remedies: a field's path -> a flag",
     )
 
     @model_validator(mode="wrap")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from kvplan.models.base import Frozen, Name
+from kvplan.models.base import Frozen, Name, Title
 from kvplan.models.messages import Misfit, shown
 
 
@@ -30,3 +30,4 @@ class Variant(Frozen):
 
     name: Name = Field(description="unique among the variants")
     set: Overrides = Field(description='changes, "path=value" each, applied together')
+    note: Title = Field("", description="what the caller says of it, such as the tokens it gives")

@@ -55,7 +55,8 @@ def _variants(case: Case) -> Iterator[Remedy | RuledOut]:
             yield RuledOut(change, f"does not help: {case.why_not(*variant.set)}")
             continue
         flags = " ".join(f"--set '{entry}'" for entry in variant.set)
-        yield Remedy(change, None, variant.name, f"variant {variant.name}: {flags}")
+        note = f" ({variant.note})" if variant.note else ""
+        yield Remedy(change, None, variant.name, f"variant {variant.name}{note}: {flags}")
 
 
 def _choices(case: Case) -> Iterator[RuledOut]:

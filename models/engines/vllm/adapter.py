@@ -7,13 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.budget import estimates
 from kvplan.models.engines.vllm.figures import concurrency, gib, printed_tokens
-from kvplan.models.engines.vllm.flags import FLAGS
 from kvplan.models.engines.vllm.problem import POOL, longest_length
 from kvplan.models.engines.vllm.refusals import STATES, largest_requests, refused
 from kvplan.models.engines.vllm.server import Server, server_of
+from kvplan.models.engines.vllm.variants import labels, laid_over, variants
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 
@@ -23,7 +22,11 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     server = server_of(architecture, settings)
     name = f"{architecture.name} on vLLM {server.serving.version.text}"
     guessed = [one.term for one in estimates(architecture, settings, server.serving.version)]
-    return server.problem(f"{name}; estimated: {', '.join(guessed)}" if guessed else name)
+    title = f"{name}; estimated: {', '.join(guessed)}" if guessed else name
+    problem = server.problem(title)
+    found = variants(architecture, settings, server, problem)
+    more: dict[str, Any] = {"labels": labels(server), **({"variants": found} if found else {})}
+    return Problem.model_validate({**problem.model_dump(mode="json", exclude_unset=True), **more})
 
 
 def figures(
@@ -61,12 +64,6 @@ def refusal(architecture: Architecture, settings: Mapping[str, Any]) -> dict[str
         return server_of(architecture, changed).block_count
 
     return said | {STATES: str(largest_requests(server.state_requests, blocks_with))}
-
-
-def laid_over(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
-    """Settings with some of them changed, as if they had been given."""
-    given = settings.given if isinstance(settings, Settings) else frozenset(settings)
-    return Settings(FLAGS, {key: settings[key] for key in given} | dict(changes))
 
 
 def served_length(server: Server, plan: Plan) -> int:
