@@ -53,6 +53,7 @@ class Dialect:
     variables : environment variables that stand for a modelled flag.
     image_version : the flag that a container's tag sets where it is a version.
     paired : whether --disable-x is --enable-x negated, and the other way round.
+    abbreviates : whether the start of a flag will do where only one begins so (argparse).
     """
 
     harmless: Mapping[str, Arity] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class Dialect:
     variables: Mapping[str, str] = field(default_factory=dict)
     image_version: str = ""
     paired: bool = False
+    abbreviates: bool = False
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ class _Reader:
         name = canonical(written)
         name, equals, fixed = self.dialect.aliases.get(name, name).partition("=")
         text = fixed if equals else text
+        name = self._completed(name)
         head, dot, keys = name.partition(".")
         if dot and self._section(self.dialect.aliases.get(head, head), keys, text, rest):
             return
@@ -134,6 +135,14 @@ class _Reader:
             self.faults.append(Fault(written, nearest(self._names(), name), "an unknown argument"))
             if text is None and rest and not is_flag(rest[0]):
                 rest.pop(0)
+
+    def _completed(self, name: str) -> str:
+        """The one flag that an abbreviation begins; the name itself where there is no such."""
+        names = set(self._names())
+        if not self.dialect.abbreviates or not name.startswith("--") or name in names:
+            return name
+        longer = {other for other in names if other.startswith(name)}
+        return longer.pop() if len(longer) == 1 else name
 
     def _negated(self, name: str) -> Flag | None:
         for other in opposites(name, paired=self.dialect.paired):

@@ -154,6 +154,7 @@ DIALECT = Dialect(
     },
     image_version="--engine-version",
     paired=True,
+    abbreviates=True,
 )
 """Harmless flags leave every size alone; measured ones change what a start-up measures (weights,
 activation, graphs), which --weights-gib, --activation, --graphs or --available say."""

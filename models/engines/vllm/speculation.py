@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Layer
@@ -93,9 +94,7 @@ def speculation(architecture: Architecture, settings: Mapping[str, Any]) -> Spec
     if method in NO_LAYERS:
         return draft
     if "model" in data and not (architecture.draft and draft.is_mtp):
-        from kvplan.models.engines.architecture import load_architecture
-
-        other = load_architecture(str(data["model"]))
+        other = _other(str(data["model"]))
         return replace(draft, layers=other.target, dtype=other.dtype)
     if not draft.is_mtp:
         expected = f'"model": the draft\'s config.json, for method {method}'
@@ -104,6 +103,21 @@ def speculation(architecture: Architecture, settings: Mapping[str, Any]) -> Spec
         expected = "a config with MTP layers (num_nextn_predict_layers or mtp_num_hidden_layers)"
         raise InvalidProblem.at(FLAG, expected, architecture.name)
     return replace(draft, layers=architecture.draft)
+
+
+def _other(source: str) -> Architecture:
+    """Read a separate draft's config.
+
+    Raises
+    ------
+    InvalidProblem : the name of a model where a file should be, or a config that is not known.
+    """
+    from kvplan.models.engines.architecture import load_architecture
+
+    if source != "-" and not Path(source).exists():
+        expected = "the path of the draft's config.json (models are not downloaded)"
+        raise InvalidProblem.at(f"{FLAG}.model", expected, shown(source))
+    return load_architecture(source)
 
 
 def _data(settings: Mapping[str, Any]) -> dict[str, Any]:
