@@ -17,8 +17,13 @@ _CHANGES_CACHES = (
     *("per_layer_config", "kv_lora_rank", "index_head_dim", "compress_ratios", "block_configs"),
     *("linear_attn_config", "attn_type_list", "layers_block_type", "hybrid_override_pattern"),
     *("layer_types", "num_kv_shared_layers", "attention_chunk_size", "mamba_d_state"),
-    *("ssm_state_size", "linear_num_value_heads", "hybrid_layer_pattern"),
+    *("ssm_state_size", "linear_num_value_heads", "hybrid_layer_pattern", "use_cla"),
 )
+_KINDS = (
+    *("layer_types", "layers_block_type", "hybrid_override_pattern", "attn_type_list"),
+    *("hybrid_layer_pattern", "attn_layer_indices", "attn_layer_period", "linear_attn_config"),
+)
+"""Ways to say the kind of each layer: a config may say it twice."""
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _SIGNS = {
     "kv_lora_rank": "kv_lora_rank and qk_rope_head_dim",

@@ -29,7 +29,7 @@ LAYER_HARMLESS = frozenset(
 _ALIASES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
-    "hidden_size": ("n_embd", "d_model"),
+    "hidden_size": ("n_embd", "d_model", "n_embed"),
     "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len"),
 }
 _MEANING = {
@@ -213,8 +213,12 @@ def _is_index(key: object, index: int) -> bool:
 
 def text_fields(config: Mapping[str, Any]) -> Fields:
     """Find the part that describes the text model: the config itself, or a nested one."""
+    outer = config.get("thinker_config")
+    if isinstance(outer, Mapping):  # the omni models: text beside speech
+        config = outer
     for name in NESTED:
         nested = config.get(name)
         if isinstance(nested, Mapping) and nested:
-            return Fields(nested, f"config.{name}")
+            where = "config.thinker_config" if config is outer else "config"
+            return Fields(nested, f"{where}.{name}")
     return Fields(config)
