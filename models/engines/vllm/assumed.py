@@ -22,6 +22,7 @@ from kvplan.models.engines.vllm.defaults import (
     utilization,
     v2_runner,
 )
+from kvplan.models.engines.vllm.retired import retired_text
 from kvplan.models.engines.vllm.serving import length_tokens
 from kvplan.models.engines.vllm.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.versions import NEWEST, Version, version_of
@@ -46,7 +47,9 @@ def _general(
 ) -> Iterator[Derived]:
     if "engine_version" not in getattr(settings, "given", ()):
         newest = ".".join(map(str, NEWEST))
-        yield Derived("--engine-version", version.text, f"the newest known, {newest}")
+        said = retired_text(architecture, version)
+        reason = f"the newest known, {newest}" + (f"; but {said}" if said else "")
+        yield Derived("--engine-version", version.text, reason)
     if settings["max_model_len"] is None:
         length = length_tokens(architecture, settings)[0]
         yield Derived("--max-model-len", length, "the config's max_position_embeddings")

@@ -261,9 +261,12 @@ def state_dtype(
 ) -> Derived:
     """--mamba-ssm-cache-dtype: the config's, else that of the convolution.
 
-    Nemotron-H without one: float32, in 0.19 float16 (NemotronHForCausalLMConfig).
+    Nemotron-H without one: float32, in 0.19 float16 (NemotronHForCausalLMConfig). Linear attention
+    looks at --mamba-cache-dtype alone (linear_attention_state_dtype).
     """
     flag, given = "--mamba-ssm-cache-dtype", settings["mamba_ssm_cache_dtype"]
+    if layer.recurrence == "linear":
+        return Derived(flag, None, "linear attention: that of --mamba-cache-dtype")
     if given != "auto":
         return Derived(flag, str(given), "given", given=True)
     if layer.state_dtype:

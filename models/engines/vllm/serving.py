@@ -10,6 +10,7 @@ from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.defaults import batches_in_flight, sequences, step_tokens
 from kvplan.models.engines.vllm.flags import HUMAN
 from kvplan.models.engines.vllm.layout import Serving
+from kvplan.models.engines.vllm.retired import check_supported
 from kvplan.models.engines.vllm.speculation import speculation
 from kvplan.models.engines.vllm.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
@@ -77,6 +78,7 @@ def serving_of(architecture: Architecture, settings: Mapping[str, Any]) -> Servi
     InvalidProblem : what this version of vLLM would refuse.
     """
     version = version_of(settings["engine_version"])
+    check_supported(architecture, settings, version)
     draft = speculation(architecture, settings)
     modules = sum(layer.draft for layer in draft.layers)
     layout = settings["kv_cache_layout"]
