@@ -35,8 +35,14 @@ _SIGNS = {
 }
 
 
-def load_architecture(source: str | Path) -> Architecture:
+def load_architecture(
+    source: str | Path, overrides: Mapping[str, Any] | None = None
+) -> Architecture:
     """Read a config.json ("-" is standard input), or a file that holds one under `config`.
+
+    Parameters
+    ----------
+    overrides : fields laid over the config, sections key by key (vLLM's --hf-overrides).
 
     Raises
     ------
@@ -47,8 +53,18 @@ def load_architecture(source: str | Path) -> Architecture:
         raise InvalidProblem.at("config", "a mapping (a model's config.json)", shown(data))
     inner = data.get("config")
     if isinstance(inner, Mapping) and "model_type" not in data:
-        return read_architecture(inner)
-    return read_architecture(data)
+        return read_architecture(_laid_over(inner, overrides or {}))
+    return read_architecture(_laid_over(data, overrides or {}))
+
+
+def _laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides win; a section of both is merged."""
+    merged = dict(config)
+    for key, value in overrides.items():
+        own = merged.get(key)
+        both = isinstance(own, Mapping) and isinstance(value, Mapping)
+        merged[key] = _laid_over(own, value) if both and own is not None else value
+    return merged
 
 
 def read_architecture(config: Mapping[str, Any]) -> Architecture:

@@ -10,16 +10,15 @@ from kvplan.models.engines.launch import (
     Arity,
     Dialect,
     canonical,
-    human_count,
     is_flag,
     nearest,
     opposites,
     read_line,
 )
 from kvplan.models.engines.registry import Flag, Settings
+from kvplan.models.engines.values import follows, json_or_text, read_value
 from kvplan.models.errors import Fault, InvalidProblem
-from kvplan.models.messages import Misfit, cut, one_of, shown
-from kvplan.models.units import parse_bytes, parse_fraction, parse_integer
+from kvplan.models.messages import Misfit, cut, shown
 
 _LONGEST_NOTE = 400
 PLAIN = Dialect()
@@ -126,7 +125,7 @@ class _Reader:
         elif (switch := self._negated(name)) is not None:
             self._switch(switch, written, text, value=False)
         elif (arity := self._arity(name)) is not None:
-            skipped = [] if text is not None else _follows(arity, rest)
+            skipped = [] if text is not None else follows(arity, rest)
             if name in self.dialect.refused:
                 got = text if text is not None else " ".join(skipped)
                 self.faults.append(Fault(written, self.dialect.refused[name], shown(got)))
@@ -188,7 +187,7 @@ class _Reader:
         *path, last = keys.removesuffix("+").split(".")
         for step in path:
             data = data.setdefault(step, {})
-        data[last] = value.split(",") if keys.endswith("+") else _json(value)
+        data[last] = value.split(",") if keys.endswith("+") else json_or_text(value)
         return True
 
     def _flag(self, flag: Flag, written: str, text: str | None, rest: list[str]) -> None:
@@ -198,7 +197,7 @@ class _Reader:
         if text is None and flag.bare is not None and (not rest or is_flag(rest[0])):
             text = flag.bare
         elif text is None and flag.many:
-            text = ",".join(_follows("values", rest))
+            text = ",".join(follows("values", rest))
         elif text is None and rest:
             text = rest.pop(0)
         self._take(flag, written, text)
@@ -210,7 +209,7 @@ class _Reader:
 
     def _take(self, flag: Flag, written: str, text: str | None) -> None:
         try:
-            read = _value(flag, text)
+            read = read_value(flag, text)
         except Misfit as error:
             self.faults.append(Fault(written, error.expected, error.got))
             return
@@ -228,50 +227,3 @@ class _Reader:
             if names:
                 lines.append(cut(f"{flags}: {', '.join(names)}", _LONGEST_NOTE))
         return tuple(lines)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _follows(arity: Arity, rest: list[str]) -> list[str]:
-    """Take the words that belong to a flag off the rest."""
-    if arity == "switch" or (arity == "optional" and (not rest or is_flag(rest[0]))):
-        return []
-    if arity != "values":
-        return [rest.pop(0)] if rest else []
-    taken = []
-    while rest and not is_flag(rest[0]):
-        taken.append(rest.pop(0))
-    return taken
-
-
-def _value(flag: Flag, text: str | None) -> Any:
-    """Read one value.
-
-    Raises
-    ------
-    Misfit : it does not fit the kind of the flag.
-    """
-    if text is None:
-        raise Misfit("a value", "none")
-    human = human_count(text, flag.suffixes)
-    if human is not None:
-        return human
-    if flag.kind == "bytes":
-        return parse_bytes(_number(text), round_up=False)
-    if flag.kind == "count":
-        return parse_integer(_number(text))
-    if flag.kind == "number":
-        return parse_fraction(text)
-    if flag.choices and text not in flag.choices:
-        raise Misfit(one_of(flag.choices, text), shown(text))
-    return text
-
-
-def _number(text: str) -> int | str:
-    """Text of digits as a number; anything else as it was typed, for a clear message."""
-    return int(text) if text.isdecimal() and len(text) < 20 else text

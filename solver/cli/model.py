@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -84,8 +85,29 @@ def model(
     dialect = getattr(adapter, "DIALECT", Dialect())
     settings = read_settings(adapter.FLAGS, context.args, common, dialect)
     mean = _mean(mean_tokens, optimize)
-    answer = Answer(adapter, load_architecture(config), settings)
+    architecture = load_architecture(config, _overrides(settings))
+    answer = Answer(adapter, architecture, settings)
     return answer.printed(tuple(check or ()), optimize=optimize, mean_tokens=mean, as_json=as_json)
+
+
+def _overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that the command line lays over the config (--hf-overrides).
+
+    Raises
+    ------
+    InvalidProblem : no JSON mapping.
+    """
+    from kvplan.models import InvalidProblem
+    from kvplan.models.loader import parse_text
+    from kvplan.models.messages import shown
+
+    text = settings.get("hf_overrides")
+    if text is None:
+        return {}
+    data = parse_text(text, name="--hf-overrides")
+    if not isinstance(data, dict):
+        raise InvalidProblem.at("--hf-overrides", "JSON, a mapping", shown(text))
+    return data
 
 
 def _engine(named: str | None, arguments: list[str]) -> str:

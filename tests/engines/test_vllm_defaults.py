@@ -79,8 +79,8 @@ def test_hybrids_keep_states_by_the_mode_of_the_version(flags: str, tokens: int)
 def test_bamba_has_mode_all_up_to_0_23_but_not_with_a_draft_in_0_20(
     version: str, mode: str
 ) -> None:
-    from kvplan.models.engines.vllm.defaults import state_mode
     from kvplan.models.engines.vllm.speculation import Speculation
+    from kvplan.models.engines.vllm.state_defaults import state_mode
     from kvplan.models.engines.vllm.versions import version_of
 
     known = Architecture("BambaForCausalLM", "bamba", "bfloat16", jamba_layers(), 32, 4096)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -195,8 +197,6 @@ def test_a_public_line_pastes_unchanged(pasted: Pasted) -> None:
 def test_the_command_takes_a_line_behind_two_dashes(
     tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import json
-
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIGS["Meta-Llama-3.1-70B"]))
     line = "vllm serve ORG/MODEL -tp 8 --max-model-len 128k --enforce-eager --port 1"
@@ -273,3 +273,17 @@ def test_a_cache_dtype_may_skip_layers() -> None:
     specs = server_of(known, read_settings(vllm.FLAGS, words, {}, vllm.DIALECT)).specs
     sizes = {spec.kind: int(spec.token_bytes) for spec in specs}
     assert sizes == {"window": 2048, "full": 1024}
+
+
+def test_overrides_of_the_config_are_laid_over_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIGS["Qwen3.5-27B"]))
+    base = ("model", path, "--available", "40GiB", "--json", "--", "vllm", "serve", "m")
+    plain = json.loads(run_kvplan(capsys, *base).out)
+    changed = '{"text_config": {"num_key_value_heads": 8}}'
+    other = json.loads(run_kvplan(capsys, *base, "--hf-overrides", changed).out)
+    assert other["problem"]["pools"] != plain["problem"]["pools"]
+    done = run_kvplan(capsys, *base, "--hf-overrides", "[1]")
+    assert (done.code, done.err) == (2, "--hf-overrides: expected JSON, a mapping, got '[1]'\n")

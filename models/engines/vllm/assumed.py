@@ -9,22 +9,18 @@ from kvplan.models.engines.layers import Architecture, Attention, Latent, Recurr
 from kvplan.models.engines.vllm.budget import estimates
 from kvplan.models.engines.vllm.defaults import (
     Derived,
-    async_scheduling,
-    batches_in_flight,
     draft_kv_dtype,
     kernel_block,
     kv_dtype,
-    prefix_caching,
     sequences,
-    state_dtype,
-    state_mode,
     step_tokens,
     utilization,
-    v2_runner,
 )
 from kvplan.models.engines.vllm.retired import retired_text
+from kvplan.models.engines.vllm.runner import async_scheduling, batches_in_flight, v2_runner
 from kvplan.models.engines.vllm.serving import length_tokens
 from kvplan.models.engines.vllm.speculation import Speculation, speculation
+from kvplan.models.engines.vllm.state_defaults import prefix_caching, state_dtype, state_mode
 from kvplan.models.engines.vllm.versions import NEWEST, Version, version_of
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from kvplan.models.engines.launch import human_count
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.defaults import batches_in_flight, sequences, step_tokens
+from kvplan.models.engines.vllm.defaults import sequences, step_tokens
 from kvplan.models.engines.vllm.flags import HUMAN
 from kvplan.models.engines.vllm.layout import Serving
 from kvplan.models.engines.vllm.retired import check_supported
+from kvplan.models.engines.vllm.runner import batches_in_flight
 from kvplan.models.engines.vllm.speculation import speculation
 from kvplan.models.engines.vllm.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
