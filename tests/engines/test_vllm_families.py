@@ -12,7 +12,10 @@ import pytest
 from kvplan.models import InvalidProblem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.registry import engine_named
+from kvplan.models.engines.settings import read_settings
 from kvplan.models.engines.vllm.server import server_of
+from kvplan.solver import plan
 from support.vllm_server import CONFIGS, architecture, settings
 
 RECORD = json.loads((Path(__file__).parents[1] / "cases" / "vllm_families.json").read_text())
@@ -92,3 +95,37 @@ def test_linear_attention_keeps_states_in_the_dtype_of_mamba_cache_dtype() -> No
         given = settings(f"--available 90GiB --engine-version 0.23.0 --dtype bfloat16 {flags}")
         states = [s for s in server_of(architecture("MiniMax-Text-01"), given).specs if s.mode]
         assert {s.state_bytes for s in states if s.state_bytes} == {64 * 128 * 128 * element}
+
+
+WHISPER: dict[str, Any] = {
+    "architectures": ["WhisperForConditionalGeneration"],
+    "model_type": "whisper",
+    "torch_dtype": "float16",
+    "decoder_layers": 4,
+    "decoder_attention_heads": 6,
+    "d_model": 384,
+    "max_source_positions": 1500,
+    "max_target_positions": 448,
+}
+
+
+def test_cross_caches_are_charged_for_a_step() -> None:
+    """max_num_encoder_input_tokens is --max-num-batched-tokens (vllm/config/scheduler.py)."""
+    known = read_architecture(WHISPER)
+    given = settings("--available 2GiB --max-num-batched-tokens 2048 --max-num-seqs 8")
+    problem = vllm.build(known, given)
+    figures = vllm.figures(known, given, problem, plan(problem))
+    blocks = 2 * 2**30 // (4 * 16 * 2 * 6 * 64 * 2)
+    assert figures["num_gpu_blocks"] == str(blocks)
+    label = "Maximum concurrency for 448 tokens per request"
+    assert figures[label] == f"{blocks / (448 // 16 + 2048 // 16):.2f}x"
+    (line,) = [x for x in vllm.assumptions(known, given) if x.startswith("max_num_encoder")]
+    assert "1500 positions" in line
+
+
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm", "atom", "llama.cpp"])
+def test_other_engines_refuse_cross_caches(engine: str) -> None:
+    adapter = engine_named(engine)
+    given = read_settings(adapter.FLAGS, ["--available", "2GiB"], {})
+    with pytest.raises(InvalidProblem, match="cross caches"):
+        adapter.build(read_architecture(WHISPER), given)

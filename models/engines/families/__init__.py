@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kvplan.models.engines.families import (
     attention,
+    encdec,
     hybrid,
     latent,
     mamba,
@@ -27,8 +28,9 @@ _PLAIN = (
     *("ministral3", "arcee", "helium", "nemotron", "opt", "gptj", "bloom", "codegen"),
     *("qwen3_omni_moe_text", "qwen2_5_omni_text", "glm4v_text", "glm4v_moe_text", "persimmon"),
     *("granitemoeshared", "flex_olmo", "phi4_multimodal", "jais2", "apertus", "deepseek"),
+    "aria_text",
 )
-_LISTED = ("gpt_oss", "olmo3", "exaone_moe", "laguna", "cwm", "afmoe")
+_LISTED = ("gpt_oss", "olmo3", "exaone_moe", "laguna", "cwm", "afmoe", "granite_swa")
 READERS: dict[str, Reader] = {
     **dict.fromkeys(_PLAIN, attention.plain),
     "minimax_m2": attention.minimax_m2,
@@ -81,6 +83,7 @@ READERS: dict[str, Reader] = {
     "minimax_text_01": hybrid.minimax_text,
     "minimax_m1": hybrid.minimax_text,
     "minimax": hybrid.minimax_text,
+    "whisper": encdec.whisper,
     "lfm2": hybrid.lfm2,
     "lfm2_moe": hybrid.lfm2,
 }

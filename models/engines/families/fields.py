@@ -30,7 +30,9 @@ _ALIASES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
     "hidden_size": ("n_embd", "d_model", "n_embed"),
-    "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len"),
+    "max_position_embeddings": (
+        *("n_positions", "seq_length", "max_seq_len", "max_target_positions"),
+    ),
 }
 _MEANING = {
     "num_hidden_layers": "the number of layers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture, Attention, Latent, Recurrent
+from kvplan.models.engines.layers import Architecture, Attention, Cross, Latent, Recurrent
 from kvplan.models.engines.vllm.budget import estimates
 from kvplan.models.engines.vllm.defaults import (
     Derived,
@@ -69,8 +69,13 @@ def _batches(
     """Steps and batches, where a window, a chunk or an estimate depends on them."""
     slides = [isinstance(x, Attention) and x.reach != "full" for x in architecture.layers]
     windows = any(slides)
+    cross = [layer for layer in architecture.layers if isinstance(layer, Cross)]
     estimated = bool(estimates(architecture, settings, version))
-    if windows or estimated:
+    if cross:
+        reason = f"a step, not the encoder's {cross[0].tokens} positions, is charged a request"
+        step = step_tokens(settings, version, length_tokens(architecture, settings)[0])
+        yield Derived("max_num_encoder_input_tokens", step.value, reason)
+    if windows or estimated or cross:
         yield step_tokens(settings, version, length_tokens(architecture, settings)[0])
     states = any(isinstance(layer, Recurrent) for layer in architecture.target)
     requests = sequences(settings, version)

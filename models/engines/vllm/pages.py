@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from kvplan.models.engines.layers import (
     Architecture,
     Attention,
     Compressed,
+    Cross,
     Latent,
     Layer,
     Recurrent,
@@ -101,7 +103,14 @@ class _Reader:
                 "states are not established; --engine atom knows its own)",
                 "compressed layers",
             )
+        if isinstance(layer, Cross):
+            return [self._cross(layer, word)]
         return [self._state(layer)]
+
+    def _cross(self, layer: Cross, word: str) -> Spec:
+        """bs x H x 2 D x e, for every position of the encoder (CrossAttentionSpec)."""
+        own = Attention(layer.index, "full", layer.kv_heads, layer.head_dim, layer.head_dim)
+        return replace(self._attention(own, word), kind="cross", reach=layer.tokens)
 
     def _element_of(self, layer: Layer, *, drafted: bool) -> str:
         """KV dtype of one layer: the flag's, the draft's, or auto where the layer is skipped."""

@@ -40,6 +40,7 @@ def cache_of(spec: Spec, serving: Serving) -> dict[str, Any]:
     full, mla   ceil(ceil(L / shards) / block)
     window      ceil(min(W - 1 + retained + flight, L) / block) + 1
     chunked     ceil(min(chunk + flight, L) / block)
+    cross       ceil(step tokens / block): max_num_encoder_input_tokens is --max-num-batched-tokens
     state       none: 1 + S;  align: 2 + S + checkpoints;  all: ceil(L / block) (+ S)
     """
     block = {"tokens_per_block": spec.block_tokens}
@@ -52,6 +53,8 @@ def cache_of(spec: Spec, serving: Serving) -> dict[str, Any]:
         return {**window, "in_flight": flight, "extra_blocks": 1, **block}
     if spec.kind == "chunked":
         return {"kind": "chunked", "chunk": spec.reach, "in_flight": serving.flight_tokens, **block}
+    if spec.kind == "cross":
+        return {"kind": "state", "blocks": -(-serving.batch_tokens // spec.block_tokens)}
     if spec.mode == "all":
         added = spec.speculative_blocks if serving.version.mode_all_adds_speculative else 0
         return {"kind": "full", "extra_blocks": added, **block}
@@ -81,7 +84,7 @@ def cache_entries(groups: Sequence[Group], serving: Serving) -> list[dict[str, A
 
 def _name(spec: Spec, taken: set[str]) -> str:
     word = {"mla": "latent", "mamba": "state"}.get(spec.kind, spec.kind)
-    reach = f" {spec.reach}" if spec.kind in ("window", "chunked") else ""
+    reach = f" {spec.reach}" if spec.kind in ("window", "chunked", "cross") else ""
     name, number = f"{word}{reach}", 2
     while name in taken:
         name, number = f"{word}{reach} {number}", number + 1
