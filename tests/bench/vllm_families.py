@@ -22,15 +22,43 @@ from typing import Any
 ELEMENT = {"torch.bfloat16": 2, "torch.float16": 2, "torch.float32": 4}
 
 
+MISSING: dict[str, dict[str, Any]] = {
+    "glm4_moe_lite": {"first_k_dense_replace": 1},
+    "hunyuan_v1_dense": {"rope_theta": 10000.0, "head_dim": 128},
+    "hunyuan_v1_moe": {"rope_theta": 10000.0, "head_dim": 128},
+}
+"""Fields that a class of vLLM reads and the default config of transformers leaves out."""
+SECTIONS = ("text_config", "thinker_config")
+
+
 def config_of(model_type: str) -> dict[str, Any]:
     """Write the default config of a model_type with the class that vLLM has for it."""
     from transformers import CONFIG_MAPPING
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.models.auto import modeling_auto
+    from vllm import ModelRegistry
 
-    named = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[model_type]
-    data = CONFIG_MAPPING[model_type]().to_dict()
-    name = named if isinstance(named, str) else named[0]
-    return json.loads(json.dumps({**data, "architectures": [name], "torch_dtype": "bfloat16"}))
+    known = set(ModelRegistry.get_supported_archs())
+    mappings = (
+        modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    )
+    named = [mapping[model_type] for mapping in mappings if model_type in mapping]
+    names = [name if isinstance(name, str) else name[0] for name in named]
+    (first, *_) = [name for name in names if name in known]
+    data = {**CONFIG_MAPPING[model_type]().to_dict(), **MISSING.get(model_type, {})}
+    named_data = {**data, "architectures": [first], "torch_dtype": "bfloat16"}
+    return json.loads(json.dumps(named_data, default=str))
+
+
+def trimmed(config: dict[str, Any]) -> dict[str, Any]:
+    """Keep what can say something of caches: no sections but the text's, no nulls, no labels."""
+    kept = {}
+    for key, value in config.items():
+        if key in SECTIONS:
+            kept[key] = trimmed(value)
+        elif value is not None and not isinstance(value, dict):
+            kept[key] = value
+    return kept
 
 
 def specs_of(config: dict[str, Any]) -> Counter[str]:
@@ -88,7 +116,7 @@ def main(target: str, names: list[str]) -> None:
     for name in names:
         try:
             config = config_of(name)
-            record[name] = {"config": config, "specs": dict(specs_of(config))}
+            record[name] = {"config": trimmed(config), "specs": dict(specs_of(config))}
         except Exception as error:
             print(f"{name}: left out, {type(error).__name__}: {error}", file=sys.stderr)
     path.write_text(json.dumps(record, sort_keys=True) + "\n")
