@@ -129,3 +129,17 @@ def test_other_engines_refuse_cross_caches(engine: str) -> None:
     given = read_settings(adapter.FLAGS, ["--available", "2GiB"], {})
     with pytest.raises(InvalidProblem, match="cross caches"):
         adapter.build(read_architecture(WHISPER), given)
+
+
+@pytest.mark.parametrize(("heads", "tokens"), [(4, 429_897), (2, 497_947)])
+def test_overrides_of_layers_win_over_the_global_fields(heads: int, tokens: int) -> None:
+    plain = CONFIGS["Gemma-4-31B-IT-NVFP4"]
+    text = plain["text_config"]
+    full = {"head_dim": 512, "num_key_value_heads": heads}
+    kinds = enumerate(text["layer_types"])
+    varied = {f"{i:02}": full for i, kind in kinds if kind == "full_attention"}
+    known = read_architecture({**plain, "text_config": {**text, "per_layer_config": varied}})
+    given = settings("--available 60GiB --max-model-len 65536 --kv-cache-dtype fp8")
+    problem = vllm.build(known, given)
+    figures = vllm.figures(known, given, problem, plan(problem))
+    assert figures["GPU KV cache size"] == f"{tokens:,} tokens"
