@@ -30,7 +30,10 @@ _PLAIN = (
     *("granitemoeshared", "flex_olmo", "phi4_multimodal", "jais2", "apertus", "deepseek"),
     "aria_text",
 )
-_LISTED = ("gpt_oss", "olmo3", "exaone_moe", "laguna", "cwm", "afmoe", "granite_swa", "granitemoe_swa")
+_LISTED = (
+    *("gpt_oss", "olmo3", "exaone_moe", "laguna", "cwm", "afmoe", "granite_swa"),
+    "granitemoe_swa",
+)
 READERS: dict[str, Reader] = {
     **dict.fromkeys(_PLAIN, attention.plain),
     "minimax_m2": attention.minimax_m2,
