@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, Title, Version
+from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, TextKeys, Title, Version
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.goals import Constraint, Fill, Goal
+from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import NumberLike, Written
 from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
@@ -86,6 +87,10 @@ class Problem(Frozen):
     variants: tuple[Variant, ...] = Field(
         default=(), description="whole alternatives that an explanation tries"
     )
+    labels: Annotated[FrozenMapping[str, str], TextKeys] = Field(
+        default_factory=FrozenDict,
+        description="a caller's names for remedies: a field's path -> a flag",
+    )
 
     if TYPE_CHECKING:
 
@@ -109,6 +114,7 @@ class Problem(Frozen):
             fill: Fill | Literal["none"] | Written | None = None,
             relax: Sequence[str] = (),
             variants: Sequence[Variant | Written] = (),
+            labels: Mapping[str, str] = ...,
         ) -> None: ...
 
     @model_validator(mode="wrap")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -67,6 +67,10 @@ Headroom = Annotated[
 ]
 
 
+Reading = Literal["total", "free", "peak_torch", "non_torch"]
+"""What a start measures and a caller may have estimated."""
+
+
 def _overridden(terms: Mapping[str, Any]) -> dict[str, int]:
     """Bytes of the device that a caller knows better, by field of `DeviceReading`.
 
@@ -116,6 +120,9 @@ class RankMemory(Frozen):
     other: Annotated[FrozenMapping[str, Demand], TextKeys] = Field(
         default_factory=FrozenDict, description="further terms by name; off the utilization share"
     )
+    estimated: tuple[Reading, ...] = Field(
+        default=(), description="which of total, free, peak_torch, non_torch nobody measured"
+    )
 
     if TYPE_CHECKING:
 
@@ -132,6 +139,7 @@ class RankMemory(Frozen):
             connector: BytesLike = 0,
             prefill_headroom: BytesLike | Share | Written = 0,
             other: Mapping[str, BytesLike] = ...,
+            estimated: Sequence[Reading] = (),
         ) -> None: ...
 
     @model_validator(mode="after")

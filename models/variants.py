@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from kvplan.models.base import Frozen, Name
+from kvplan.models.base import Frozen, Name, Title
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.schema import OVERRIDES
 
@@ -32,6 +32,9 @@ class Variant(Frozen):
 
     name: Name = Field(description="unique among the variants")
     set: Overrides = Field(description='changes, "path=value" each, applied together')
+    note: Title = Field(
+        default="", description="what the caller says of it, such as the tokens it gives"
+    )
 
     if TYPE_CHECKING:
 
@@ -40,4 +43,5 @@ class Variant(Frozen):
             *,
             name: str,
             set: Sequence[str],
+            note: str = "",
         ) -> None: ...

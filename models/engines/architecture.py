@@ -9,10 +9,22 @@ from typing import Any
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields, text_fields
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
-from kvplan.models.errors import InvalidProblem
+from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.loader import load_data
 
+_CHANGES_CACHES = (
+    *("per_layer_config", "kv_lora_rank", "index_head_dim", "compress_ratios", "block_configs"),
+    *("linear_attn_config", "attn_type_list", "layers_block_type", "hybrid_override_pattern"),
+    *("layer_types", "num_kv_shared_layers", "attention_chunk_size", "mamba_d_state"),
+    *("ssm_state_size", "linear_num_value_heads", "hybrid_layer_pattern", "use_cla"),
+)
+_KINDS = (
+    *("layer_types", "layers_block_type", "hybrid_override_pattern", "attn_type_list"),
+    *("hybrid_layer_pattern", "attn_layer_indices", "attn_layer_period", "linear_attn_config"),
+)
+"""Ways to say the kind of each layer: a config may say it twice."""
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _SIGNS = {
     "kv_lora_rank": "kv_lora_rank and qk_rope_head_dim",
     "sliding_window": "layer_types (which layers slide) and sliding_window",
@@ -23,8 +35,14 @@ _SIGNS = {
 }
 
 
-def load_architecture(source: str | Path) -> Architecture:
+def load_architecture(
+    source: str | Path, overrides: Mapping[str, Any] | None = None
+) -> Architecture:
     """Read a config.json ("-" is standard input), or a file that holds one under `config`.
+
+    Parameters
+    ----------
+    overrides : fields laid over the config, sections key by key (vLLM's --hf-overrides).
 
     Raises
     ------
@@ -35,8 +53,18 @@ def load_architecture(source: str | Path) -> Architecture:
         raise InvalidProblem.at("config", "a mapping (a model's config.json)", shown(data))
     inner = data.get("config")
     if isinstance(inner, Mapping) and "model_type" not in data:
-        return read_architecture(inner)
-    return read_architecture(data)
+        return read_architecture(_laid_over(inner, overrides or {}))
+    return read_architecture(_laid_over(data, overrides or {}))
+
+
+def _laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides win; a section of both is merged."""
+    merged = dict(config)
+    for key, value in overrides.items():
+        own = merged.get(key)
+        both = isinstance(own, Mapping) and isinstance(value, Mapping)
+        merged[key] = _laid_over(own, value) if both and own is not None else value
+    return merged
 
 
 def read_architecture(config: Mapping[str, Any]) -> Architecture:
@@ -53,6 +81,7 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     if reader is None:
         raise _unknown(config, fields, model_type)
     layers = tuple(reader(fields))
+    _check_understood(fields, model_type)
     return Architecture(
         name=_name(config),
         model_type=model_type,
@@ -64,7 +93,54 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         hidden_dim=fields.count("hidden_size", 0),
         query_heads=fields.count("num_attention_heads", 0),
         read=tuple(fields.read),
+        experts=max((fields.count(name, 0) for name in _EXPERTS), default=0),
+        kv_dtype=_kv_dtype(config, fields),
     )
+
+
+def _check_understood(fields: Fields, model_type: str) -> None:
+    """Refuse a field that changes a cache and that this model's reader did not look at.
+
+    Raises
+    ------
+    InvalidProblem : one fault for each, by name.
+    """
+    unread = [name for name in _CHANGES_CACHES if fields.data.get(name) and name not in fields.read]
+    if unread:
+        raise InvalidProblem(
+            Fault(
+                f"{fields.path}.{name}",
+                f"no such field of {model_type} (it changes a cache, and is not understood here)",
+                shown(fields.data[name]),
+            )
+            for name in unread
+        )
+
+
+def _kv_dtype(config: Mapping[str, Any], fields: Fields) -> str:
+    """Read the cache's element from quantization_config, as modelopt and llm-compressor write it.
+
+    kv_cache_quant_algo or kv_cache_scheme (8 or 4 bits, float).
+    """
+    found = config.get("quantization_config") or fields.data.get("quantization_config")
+    if not isinstance(found, Mapping):
+        return ""
+    inner = found.get("quantization")
+    parts = [part for part in (inner, found) if isinstance(part, Mapping)]
+    for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
+        for part in parts:
+            if (word := _quantised(part.get(key))) is not None:
+                return word
+    return ""
+
+
+def _quantised(scheme: Any) -> str | None:
+    """fp8 or nvfp4 of a scheme; empty for one that is not known, None without one."""
+    if isinstance(scheme, str) and scheme:
+        return {"fp8": "fp8", "nvfp4": "nvfp4"}.get(scheme.lower(), "")
+    if isinstance(scheme, Mapping) and scheme.get("type") == "float":
+        return {8: "fp8", 4: "nvfp4"}.get(scheme.get("num_bits", 0), "")
+    return None
 
 
 def _outer_type(config: Mapping[str, Any]) -> str:

@@ -1,11 +1,12 @@
 """The vocabulary of layers: what one layer keeps for a request, whatever engine runs it.
 
-A `Layer` is one of four kinds; each keeps its geometry undivided by tensor parallelism:
+A `Layer` is one of five kinds; each keeps its geometry undivided by tensor parallelism:
 
 Attention   keys and values by head: full, sliding window, or chunked local
 Latent      one vector a token for all heads (MLA), with or without an indexer's keys
 Compressed  DeepSeek-V4: a window of latent vectors beside one compressed row every `ratio` tokens
 Recurrent   a state of fixed size, independent of the context
+Cross       keys and values of the encoder's output, as long as the encoder's input
 
 A layer that keeps nothing (an expert layer of a hybrid, a pruned attention, a layer that reads
 another's keys and values) is no `Layer`; `index` keeps the position among all layers.
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
+
+from kvplan.models.errors import InvalidProblem
 
 DTYPE_BITS = {
     "float32": 32,
@@ -141,7 +144,23 @@ class Recurrent:
     draft: bool = False
 
 
-Layer = Attention | Latent | Compressed | Recurrent
+@dataclass(frozen=True)
+class Cross:
+    """Keys and values of an encoder's output, which a decoder layer attends to.
+
+    Attributes
+    ----------
+    tokens : most positions of the encoder.
+    """
+
+    index: int
+    kv_heads: int
+    head_dim: int
+    tokens: int
+    draft: bool = False
+
+
+Layer = Attention | Latent | Compressed | Recurrent | Cross
 
 
 @dataclass(frozen=True)
@@ -158,6 +177,8 @@ class Architecture:
     max_positions : longest context the checkpoint declares.
     vocabulary, hidden_dim, query_heads : for estimates; 0 where the config does not say.
     read : config fields that decided, for the report.
+    experts : of a mixture; 0 for a dense model.
+    kv_dtype : fp8 or nvfp4 where the checkpoint's quantization asks for such a cache; else empty.
     """
 
     name: str
@@ -170,6 +191,8 @@ class Architecture:
     hidden_dim: int = 0
     query_heads: int = 0
     read: tuple[str, ...] = field(default=())
+    experts: int = 0
+    kv_dtype: str = ""
 
     @property
     def target(self) -> tuple[Layer, ...]:
@@ -180,3 +203,15 @@ class Architecture:
     def draft(self) -> tuple[Layer, ...]:
         """Draft (MTP) layers."""
         return tuple(layer for layer in self.layers if layer.draft)
+
+
+def refuse_cross(architecture: Architecture, engine: str) -> None:
+    """Refuse an encoder-decoder where an engine's cross caches are not modelled.
+
+    Raises
+    ------
+    InvalidProblem : the model has some.
+    """
+    if any(isinstance(layer, Cross) for layer in architecture.layers):
+        expected = "a model without an encoder's cross caches (not modelled for this engine)"
+        raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)

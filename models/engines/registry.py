@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -24,11 +24,15 @@ class Flag:
     ----------
     name : as typed, with dashes: "--block-size".
     kind : how the text is read: "count" (an integer of at least 0), "number" (exact Fraction),
-        "bytes", "word" or "switch" (no value; True or False).
+        "bytes", "word" or "switch" (no value: True, or False by its --no- form).
     default : of the parsed value; None is "not given".
     help : one line.
     choices : words allowed; empty for any.
     repeated : the flag may come several times; its value is a tuple.
+    aliases : other spellings, short forms included: ("-tp",).
+    suffixes : what letters behind a number multiply it by, as this engine reads them.
+    bare : the text that the flag means where no value follows; None where one must.
+    many : every word up to the next flag belongs to it; they are joined by commas.
     """
 
     name: str
@@ -37,6 +41,15 @@ class Flag:
     help: str
     choices: tuple[str, ...] = ()
     repeated: bool = False
+    aliases: tuple[str, ...] = ()
+    suffixes: Mapping[str, int] = field(default_factory=dict)
+    bare: str | None = None
+    many: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every spelling."""
+        return (self.name, *self.aliases)
 
     @property
     def key(self) -> str:
@@ -48,11 +61,19 @@ class Settings(Mapping[str, Any]):
     """Values by flag key, defaults included, and the terms common to all engines.
 
     Common keys: total_bytes, weights_bytes (None where unknown), gpu (name or None).
+
+    Attributes
+    ----------
+    given : keys that were given, not left to their default.
+    notes : lines on the command line itself, such as flags that leave the sizes alone.
     """
 
-    def __init__(self, flags: tuple[Flag, ...], given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, flags: tuple[Flag, ...], given: Mapping[str, Any], notes: tuple[str, ...] = ()
+    ) -> None:
         self._values = {flag.key: flag.default for flag in flags} | dict(given)
         self.given = frozenset(given)
+        self.notes = notes
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -71,6 +92,11 @@ class Engine(Protocol):
     engine's reason. `figures` are what the engine prints in its log, by the words of the log, so
     that `--check "GPU KV cache size: 123,456 tokens"` finds its line: each entry is the log line's
     label and its value as printed. The problem is the one that `build` returned for the same input.
+
+    An adapter may offer more: `DIALECT` (a `launch.Dialect`: what else its command line may carry),
+    `assumptions(architecture, settings)` (a line for each value that it derived, with the reason)
+    and `refusal(architecture, settings)` (what it says where its problem has no plan). What finds
+    better settings solves, so it stands apart: `kvplan.solver.advise.optimizer_of(adapter)`.
     """
 
     FLAGS: tuple[Flag, ...]

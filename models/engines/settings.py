@@ -2,82 +2,228 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kvplan.models.engines.launch import (
+    Arity,
+    Dialect,
+    canonical,
+    is_flag,
+    nearest,
+    opposites,
+    read_line,
+)
 from kvplan.models.engines.registry import Flag, Settings
+from kvplan.models.engines.values import follows, json_or_text, read_value
 from kvplan.models.errors import Fault, InvalidProblem
-from kvplan.models.messages import Misfit, one_of, shown
-from kvplan.models.units import parse_bytes, parse_fraction, parse_integer
+from kvplan.models.messages import Misfit, cut, shown
+
+_LONGEST_NOTE = 400
+PLAIN = Dialect()
 
 
 def read_settings(
-    flags: tuple[Flag, ...], arguments: Sequence[str], common: Mapping[str, Any]
+    flags: tuple[Flag, ...],
+    arguments: Sequence[str],
+    common: Mapping[str, Any],
+    dialect: Dialect = PLAIN,
 ) -> Settings:
-    """Read `--flag value`, `--flag=value` and switches.
+    """Read flags, or a whole command line with its program and environment variables.
+
+    `--flag value`, `--flag=value`, `--flag.key value` (JSON by keys), switches and their --no-
+    forms, underscores for dashes.
 
     Parameters
     ----------
     common : settings that all engines share (total_bytes, weights_bytes, gpu).
+    dialect : what else the engine's command line may carry.
 
     Raises
     ------
     InvalidProblem : one fault for each unknown flag and each value that does not fit.
     """
-    known = {flag.name: flag for flag in flags}
-    given: dict[str, Any] = dict(common)
-    faults: list[Fault] = []
-    rest = list(arguments)
-    while rest:
-        name, equals, text = rest.pop(0).partition("=")
-        flag = known.get(name)
-        if flag is None:
-            faults.append(Fault(name, _known(known, name), "an unknown argument"))
-            if not equals and rest and not rest[0].startswith("--"):
+    line = read_line(arguments)
+    reader = _Reader(flags, common, dialect)
+    reader.variables(line.variables)
+    reader.image(line.image_version)
+    reader.before(list(line.before))
+    reader.arguments(list(line.arguments), models=1 if line.engine else 0)
+    if reader.faults:
+        raise InvalidProblem(reader.faults)
+    return Settings(flags, reader.given, notes=reader.notes())
+
+
+class _Reader:
+    """Reads one command line; faults are gathered."""
+
+    def __init__(
+        self, flags: tuple[Flag, ...], common: Mapping[str, Any], dialect: Dialect
+    ) -> None:
+        self.known = {canonical(name): flag for flag in flags for name in flag.names}
+        self.dialect, self.given = dialect, dict(common)
+        self.faults: list[Fault] = []
+        self.ignored: dict[str, None] = {}
+        self.measured: dict[str, None] = {}
+        self.nested: dict[str, dict[str, Any]] = {}
+
+    def variables(self, variables: Mapping[str, str]) -> None:
+        """Read the environment variables that stand for flags; the others are counted."""
+        for name, text in variables.items():
+            if name in self.dialect.refused:
+                self.faults.append(Fault(name, self.dialect.refused[name], shown(text)))
+            elif name in self.dialect.variables:
+                flag = self.known[canonical(self.dialect.variables[name])]
+                self._variable(flag, name, text)
+            else:
+                self.ignored[name] = None
+
+    def image(self, version: str) -> None:
+        """Take the engine's version from a container's tag; a flag of its own wins."""
+        if version and self.dialect.image_version:
+            self._take(self.known[self.dialect.image_version], self.dialect.image_version, version)
+
+    def _variable(self, flag: Flag, name: str, text: str) -> None:
+        if flag.kind != "switch":
+            self._take(flag, name, text)
+        elif text.lower() in ("1", "true", "0", "false"):
+            self.given[flag.key] = text.lower() in ("1", "true")
+        else:
+            self.faults.append(Fault(name, "0 or 1", shown(text)))
+
+    def before(self, rest: list[str]) -> None:
+        """Read the modelled flags before a program; a launcher's own words are passed over."""
+        while rest:
+            written, equals, text = rest.pop(0).partition("=")
+            flag = self.known.get(canonical(written)) if written.startswith("--") else None
+            if flag is not None:
+                self._flag(flag, written, text if equals else None, rest)
+
+    def arguments(self, rest: list[str], models: int) -> None:
+        """Read the arguments; so many words that are no flags name a model."""
+        while rest:
+            word = rest.pop(0)
+            if not is_flag(word) and models:
+                models -= 1
+                continue
+            written, equals, text = word.partition("=")
+            self._argument(written, text if equals else None, rest)
+        for name, data in self.nested.items():
+            self._take(self.known[name], name, json.dumps(data))
+
+    def _argument(self, written: str, text: str | None, rest: list[str]) -> None:
+        name = canonical(written)
+        name, equals, fixed = self.dialect.aliases.get(name, name).partition("=")
+        text = fixed if equals else text
+        name = self._completed(name)
+        head, dot, keys = name.partition(".")
+        if dot and self._section(self.dialect.aliases.get(head, head), keys, text, rest):
+            return
+        if name in self.known:
+            self._flag(self.known[name], written, text, rest)
+        elif (switch := self._negated(name)) is not None:
+            self._switch(switch, written, text, value=False)
+        elif (arity := self._arity(name)) is not None:
+            skipped = [] if text is not None else follows(arity, rest)
+            if name in self.dialect.refused:
+                got = text if text is not None else " ".join(skipped)
+                self.faults.append(Fault(written, self.dialect.refused[name], shown(got)))
+            self._note(name)
+        else:
+            self.faults.append(Fault(written, nearest(self._names(), name), "an unknown argument"))
+            if text is None and rest and not is_flag(rest[0]):
                 rest.pop(0)
-            continue
-        value: str | None = text if equals else None
-        if value is None and flag.kind != "switch" and rest:
-            value = rest.pop(0)
-        try:
-            read = _value(flag, value)
-        except Misfit as error:
-            faults.append(Fault(name, error.expected, error.got))
-            continue
-        given[flag.key] = (*given.get(flag.key, ()), read) if flag.repeated else read
-    if faults:
-        raise InvalidProblem(faults)
-    return Settings(flags, given)
 
+    def _completed(self, name: str) -> str:
+        """The one flag that an abbreviation begins; the name itself where there is no such."""
+        names = set(self._names())
+        if not self.dialect.abbreviates or not name.startswith("--") or name in names:
+            return name
+        longer = {other for other in names if other.startswith(name)}
+        return longer.pop() if len(longer) == 1 else name
 
-def _known(known: Mapping[str, Flag], name: str) -> str:
-    return f"a flag of this engine: {one_of(known, name)}"
+    def _negated(self, name: str) -> Flag | None:
+        for other in opposites(name, paired=self.dialect.paired):
+            flag = self.known.get(other)
+            if flag is not None and flag.kind == "switch":
+                return flag
+        return None
 
+    def _arity(self, name: str) -> Arity | None:
+        """What follows a flag that is not modelled; None where it is unknown."""
+        if name in self.dialect.refused:
+            return self.dialect.refused_arity.get(name, "value")
+        others = {**self.dialect.harmless, **self.dialect.measured}
+        if name in others:
+            return others[name]
+        for other in opposites(name, paired=self.dialect.paired):
+            if others.get(other) == "switch":
+                return "switch"
+        return None
 
-def _value(flag: Flag, text: str | None) -> Any:
-    """Read one value.
+    def _names(self) -> Iterable[str]:
+        dialect = self.dialect
+        return (*self.known, *dialect.harmless, *dialect.measured, *dialect.refused)
 
-    Raises
-    ------
-    Misfit : it does not fit the kind of the flag.
-    """
-    if flag.kind == "switch":
-        if text is not None:
-            raise Misfit("no value (a switch)", shown(text))
+    def _note(self, name: str) -> None:
+        """Count a flag that is not modelled: as one that changes measurements, or as harmless."""
+        spelled = (name, *opposites(name, paired=self.dialect.paired))
+        measured = any(other in self.dialect.measured for other in spelled)
+        (self.measured if measured else self.ignored)[name] = None
+
+    def _section(self, head: str, keys: str, text: str | None, rest: list[str]) -> bool:
+        """Read --flag.key value into the JSON of --flag; False where --flag takes no JSON."""
+        flag = self.known.get(head)
+        if flag is None and self._arity(head) is None:
+            return False
+        value = text if text is not None else (rest.pop(0) if rest else "")
+        if flag is None:
+            if head in self.dialect.refused:
+                self.faults.append(Fault(head, self.dialect.refused[head], shown(value)))
+            self._note(head)
+            return True
+        data = self.nested.setdefault(canonical(flag.name), {})
+        *path, last = keys.removesuffix("+").split(".")
+        for step in path:
+            data = data.setdefault(step, {})
+        data[last] = value.split(",") if keys.endswith("+") else json_or_text(value)
         return True
-    if text is None:
-        raise Misfit("a value", "none")
-    if flag.kind == "bytes":
-        return parse_bytes(_number(text), round_up=False)
-    if flag.kind == "count":
-        return parse_integer(_number(text))
-    if flag.kind == "number":
-        return parse_fraction(text)
-    if flag.choices and text not in flag.choices:
-        raise Misfit(one_of(flag.choices, text), shown(text))
-    return text
 
+    def _flag(self, flag: Flag, written: str, text: str | None, rest: list[str]) -> None:
+        if flag.kind == "switch":
+            self._switch(flag, written, text, value=True)
+            return
+        if text is None and flag.bare is not None and (not rest or is_flag(rest[0])):
+            text = flag.bare
+        elif text is None and flag.many:
+            text = ",".join(follows("values", rest))
+        elif text is None and rest:
+            text = rest.pop(0)
+        self._take(flag, written, text)
 
-def _number(text: str) -> int | str:
-    """Text of digits as a number; anything else as it was typed, for a clear message."""
-    return int(text) if text.isdecimal() and len(text) < 20 else text
+    def _switch(self, flag: Flag, written: str, text: str | None, *, value: bool) -> None:
+        if text is not None:
+            self.faults.append(Fault(written, "no value (a switch)", shown(text)))
+        self.given[flag.key] = value
+
+    def _take(self, flag: Flag, written: str, text: str | None) -> None:
+        try:
+            read = read_value(flag, text)
+        except Misfit as error:
+            self.faults.append(Fault(written, error.expected, error.got))
+            return
+        key = flag.key
+        self.given[key] = (*self.given.get(key, ()), read) if flag.repeated else read
+
+    def notes(self) -> tuple[str, ...]:
+        """One line on what leaves the sizes alone, one on what changes measurements."""
+        one = {"ignored": "leaves the sizes alone", "measured": "changes what is measured"}
+        many = {"ignored": "leave the sizes alone", "measured": "change what is measured"}
+        lines = []
+        for kind in one:
+            names = getattr(self, kind)
+            flags = f"1 flag {one[kind]}" if len(names) == 1 else f"{len(names)} flags {many[kind]}"
+            if names:
+                lines.append(cut(f"{flags}: {', '.join(names)}", _LONGEST_NOTE))
+        return tuple(lines)

@@ -15,10 +15,10 @@ from typing import Any
 
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.vllm.adapter import Server, server_of
 from kvplan.models.engines.vllm.figures import printed_tokens
-from kvplan.models.engines.vllm.flags import FLAGS
 from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, group_blocks
+from kvplan.models.engines.vllm.server import Server, server_of
+from kvplan.models.engines.vllm.variants import laid_over
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.units import human_bytes
 from kvplan.solver.advise.advice import Advice
@@ -88,13 +88,15 @@ def _combinations(architecture: Architecture, settings: Settings) -> Iterator[di
     options: dict[str, list[Any]] = {
         "block_size": sorted({*BLOCKS, 2 * now, 3 * now} - {now}),
         "max_num_batched_tokens": _halves(serving.batch_tokens) if windows else [],
-        "no_async_scheduling": [True] if windows and not settings["no_async_scheduling"] else [],
+        "async_scheduling": [False] if windows and serving.batches_in_flight > 1 else [],
         "kv_cache_layout": ["BLHNC"]
         if serving.version.has_packed_layout and not serving.packed
         else [],
     }
     for values in product(*([None, *found] for found in options.values())):
-        changes = {key: value for key, value in zip(options, values, strict=True) if value}
+        changes = {
+            key: value for key, value in zip(options, values, strict=True) if value is not None
+        }
         if changes:
             yield changes
 
@@ -115,7 +117,7 @@ def _tried(
     mean_tokens: int,
 ) -> Trial | None:
     """Lay changes over the settings and solve; None where the engine would not start."""
-    changed = Settings(FLAGS, {key: settings[key] for key in settings.given} | dict(changes))
+    changed = laid_over(settings, changes)
     try:
         server = server_of(architecture, changed)
         answer = plan(server.problem())
@@ -165,7 +167,7 @@ def _spelled(changes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in changes.items():
         if key in _SPELLED:
             yield f"{_SPELLED[key]}{value}", ""
-        elif value is True:
-            yield f"--{key.replace('_', '-')}", ""
+        elif isinstance(value, bool):
+            yield f"--{'' if value else 'no-'}{key.replace('_', '-')}", ""
         else:
             yield f"--{key.replace('_', '-')}", str(value)

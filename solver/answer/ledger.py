@@ -83,7 +83,7 @@ def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
         return
     bound = quota_bound(rank)
     for name in ("total", "free", "peak_torch", "non_torch"):
-        yield _term(memory, name, "measured")
+        yield _term(memory, name, "estimated" if name in memory.estimated else "measured")
     yield _term(memory, "graphs", "estimated")
     for name in ("safety", "connector", "prefill_headroom"):
         yield _term(memory, name, "declared")

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from kvplan.models import Problem
-    from kvplan.models.engines.layers import Architecture
-    from kvplan.models.engines.registry import Settings
-    from kvplan.solver.cli.model_compared import Asked
-    from kvplan.solver.cli.readings import End
 
 
 def model(
@@ -27,12 +18,14 @@ def model(
         ),
     ] = None,
     engine: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp",
-            help="Whose rules; its own flags follow (--flags lists them).",
+            show_default=False,
+            help="Whose rules; its own flags follow (--flags lists them), or its whole command "
+            "line behind --. Default: the engine of that line, else vllm.",
         ),
-    ] = "vllm",
+    ] = None,
     gpu: Annotated[
         str | None, typer.Option(metavar="NAME", help="A card of the table, such as H100-80GB.")
     ] = None,
@@ -71,6 +64,9 @@ def model(
     flags: Annotated[
         bool, typer.Option("--flags", help="List the engine's flags and exit.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document: figures, assumed, problem.")
+    ] = False,
 ) -> int:
     """Print the problem whose plan is what an engine would do with a model.
 
@@ -78,6 +74,7 @@ def model(
     """
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
+    from kvplan.solver.cli import model_settings as told
 
     start = None
     if from_log is not None:
@@ -86,40 +83,37 @@ def model(
         start = log.last_start(from_log)
         if config is None and not (flags or check or optimize):
             return log.print_described(start)
-        engine = log.adapter_name(start)
+    logged = None if start is None else log.adapter_name(start)
+    engine = told.engine_of(engine, context.args, logged)
     adapter = engine_named(engine)
     if config is not None and config.startswith("--"):
-        _misplaced(config)
+        raise InvalidProblem.at("CONFIG.json", "a file before the engine's own flags", config)
     if flags:
         return _list_flags(adapter.FLAGS)
     if config is None:
         raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
     from kvplan.models.engines.architecture import load_architecture
-    from kvplan.models.engines.settings import read_settings
-    from kvplan.solver.cli.readings import arguments_at, gib_at, reading_at
+    from kvplan.solver.cli.model_answer import Answer
+    from kvplan.solver.cli.model_compared import Asked
 
     exact = printed = context.args
     if start is not None:
-        exact, printed = (
-            log.arguments_from(start, adapter.FLAGS, context.args, exact=is_exact)
-            for is_exact in (True, False)
-        )
-    settings = read_settings(adapter.FLAGS, exact, _common(gpu, total, weights_gib))
-    architecture = load_architecture(config)
+        exact, printed = log.both_arguments(start, adapter, context.args)
+    budget = told.Budget(gpu, total, weights_gib)
+    settings = told.typed_settings(adapter, exact, budget)
     mean = _mean(mean_tokens, optimize)
-
-    def at(end: End) -> Settings:
-        """Settings with every printed reading at an end of what it can stand for."""
-        card = reading_at("--total", total, end) or total
-        common = _common(gpu, card, gib_at(weights_gib, end))
-        return read_settings(adapter.FLAGS, arguments_at(printed, end), common)
-
-    ends = [at("low"), at("high")] if check else []
-    from kvplan.solver.cli.model_compared import Asked
-
+    architecture = load_architecture(config, told.config_overrides(settings))
+    ends = _ends(adapter, printed, budget) if check else ()
     asked = Asked(engine, adapter, architecture, (settings, *ends), tuple(check or ()))
-    return _answer(asked, optimize, mean)
+    return Answer(asked).printed(optimize=optimize, mean_tokens=mean, as_json=as_json)
+
+
+def _ends(adapter: Any, arguments: list[str], budget: Any) -> tuple[Any, ...]:
+    """Settings with every printed reading at either end."""
+    from kvplan.solver.cli.model_settings import settings_at
+
+    return tuple(settings_at(adapter, arguments, budget, end) for end in ("low", "high"))
 
 
 def _mean(tokens: str | None, optimize: bool) -> int | None:
@@ -139,100 +133,8 @@ def _mean(tokens: str | None, optimize: bool) -> int | None:
         raise InvalidProblem.at("--mean-tokens", error.expected, error.got) from None
 
 
-def _misplaced(argument: str) -> None:
-    """Refuse a flag where the config should be."""
-    from kvplan.models import InvalidProblem
-
-    raise InvalidProblem.at("CONFIG.json", "a file before the engine's own flags", argument)
-
-
 def _list_flags(flags: Any) -> int:
     for flag in flags:
         default = "" if flag.default in (None, False) else f" (default {flag.default})"
         typer.echo(f"{flag.name:36}{flag.help}{default}")
     return 0
-
-
-def _common(gpu: str | None, total: str | None, weights_gib: str | None) -> dict[str, Any]:
-    """Settings that all engines share; bytes are None where nothing says them."""
-    from kvplan.models.engines.cards import total_bytes
-
-    table = total_bytes(gpu) if gpu is not None else None
-    known = _bytes_of("--total", total) if total is not None else table
-    weights = None
-    if weights_gib is not None:
-        weights = _bytes_of("--weights-gib", f"{weights_gib}GiB", weights_gib)
-    return {
-        "gpu": gpu,
-        "total_bytes": known,
-        "total_is_estimated": total is None and table is not None,
-        "weights_bytes": weights,
-    }
-
-
-def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
-    """Read bytes; `written` is what was typed, where that is a number of GiB."""
-    from kvplan.models import InvalidProblem
-    from kvplan.models.messages import Misfit, shown
-    from kvplan.models.units import parse_bytes
-
-    try:
-        return parse_bytes(int(text) if text.isdecimal() else text, round_up=False)
-    except Misfit as error:
-        if written is not None:
-            raise InvalidProblem.at(flag, "a number of GiB", shown(written)) from None
-        raise InvalidProblem.at(flag, error.expected, error.got) from None
-
-
-def _answer(asked: Asked, optimize: bool, mean_tokens: int | None) -> int:
-    """Solve, compare, and print."""
-    from kvplan.solver.cli.model_compared import compared
-    from kvplan.solver.cli.model_text import comment_text, problem_text
-
-    adapter, architecture, settings = asked.adapter, asked.architecture, asked.settings[0]
-    problem: Problem = adapter.build(architecture, settings)
-    figures, refused = _figures(adapter, architecture, settings, problem)
-    differences = compared(asked, problem, figures, _figures) if asked.expected else []
-    title = "the engine refuses to start" if refused else "what the engine prints"
-    sys.stdout.write(comment_text(title, figures))
-    if optimize:
-        sys.stdout.write(_advice(adapter, architecture, settings, problem, mean_tokens))
-    sys.stdout.write(problem_text(problem))
-    for line in differences:
-        print(line, file=sys.stderr)
-    return 1 if differences else 0
-
-
-def _figures(
-    adapter: Any, architecture: Architecture, settings: Settings, problem: Problem
-) -> tuple[Mapping[str, str], bool]:
-    """The engine's figures from the plan, or from its refusal where there is none."""
-    from kvplan.models import Infeasible
-    from kvplan.solver import plan
-
-    try:
-        answer = plan(problem)
-    except Infeasible as refusal:
-        if hasattr(adapter, "refusal"):
-            return adapter.refusal(architecture, settings), True
-        return {"refused": refusal.reasons[0]}, True
-    return adapter.figures(architecture, settings, problem, answer), False
-
-
-def _advice(
-    adapter: Any,
-    architecture: Architecture,
-    settings: Settings,
-    problem: Problem,
-    mean_tokens: int | None,
-) -> str:
-    from kvplan.models import InvalidProblem
-    from kvplan.solver.advise import optimizer_of
-    from kvplan.solver.cli.model_text import advice_text
-
-    optimize = optimizer_of(adapter)
-    if optimize is None:
-        raise InvalidProblem.at("--optimize", "an engine with a setting to choose", "none")
-    longest = max((r.capacity for batch in problem.batches for r in batch.requests), default=0)
-    mean = mean_tokens or longest or architecture.max_positions
-    return advice_text(optimize(architecture, settings, mean))

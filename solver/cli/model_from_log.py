@@ -43,23 +43,26 @@ def print_described(start: Start) -> int:
     return 0
 
 
-def arguments_from(
-    start: Start, flags: Sequence[Any], typed: Sequence[str], *, exact: bool
-) -> list[str]:
-    """Flags as the log shows them, before those that were typed, which win.
+def both_arguments(start: Start, adapter: Any, typed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Flags as the log shows them, before those that were typed (in any spelling), which win.
 
-    Parameters
-    ----------
-    flags : the engine's, so that only those which it knows are passed.
-    exact : rooms cut to what gives the printed count, not as they are printed.
+    Returns
+    -------
+    The arguments with rooms cut to what gives the printed count; the same with rooms as printed.
     """
+    from kvplan.models.engines.launch import Dialect
+    from kvplan.models.engines.settings import read_settings
     from kvplan.solver.logs.flags import flags_of
 
-    known = {flag.name for flag in flags}
-    given = {argument.partition("=")[0] for argument in typed}
-    shown = [(name, value) for name, value in flags_of(start) if name in known - given]
-    if exact:
-        shown = _with_exact_rooms(start, shown)
+    dialect = getattr(adapter, "DIALECT", Dialect())
+    given = read_settings(adapter.FLAGS, typed, {}, dialect).given
+    open_flags = {flag.name for flag in adapter.FLAGS if flag.key not in given}
+    shown = [(name, value) for name, value in flags_of(start) if name in open_flags]
+    exact = _with_exact_rooms(start, shown)
+    return _before(exact, typed), _before(shown, typed)
+
+
+def _before(shown: Sequence[tuple[str, str]], typed: Sequence[str]) -> list[str]:
     return [*(part for pair in shown for part in pair), *typed]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import yaml
@@ -24,6 +24,12 @@ def comment_text(title: str, lines: Mapping[str, str]) -> str:
     """Write figures as YAML comments, a line each."""
     rows = [f"# {title}", *(f"#   {label}: {value}" for label, value in lines.items())]
     return "".join(f"{row}\n" for row in rows)
+
+
+def assumed_text(lines: Iterable[str]) -> str:
+    """Write what was assumed as YAML comments; nothing where nothing was."""
+    rows = [f"#   {line}\n" for line in lines]
+    return "".join(("# assumed\n", *rows)) if rows else ""
 
 
 def advice_text(advice: Advice) -> str:

@@ -179,3 +179,46 @@ def test_typed_flags_win_over_the_log(capsys: Capture, tmp_path: Path) -> None:
     code, out, _ = modelled(capsys, tmp_path, "Meta-Llama-3.1-8B", VLLM, *more)
     assert code == 0
     assert re.search(r"GPU KV cache size: 163,840 tokens", out)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("--", "vllm", "serve", "m", "--kv_cache_dtype=fp8", "--max-model-len", "8k"),
+        ("--kv-cache-dtype", "fp8", "--available=10GiB", "--", "vllm", "serve", "m"),
+    ],
+)
+def test_a_pasted_line_wins_over_the_log_in_any_spelling(
+    line: tuple[str, ...], capsys: Capture, tmp_path: Path
+) -> None:
+    code, out, err = modelled(capsys, tmp_path, "Meta-Llama-3.1-8B", VLLM, *line)
+    assert (code, err) == (0, "")
+    length = "8,000" if "8k" in line else "8,192"
+    ten = "--available=10GiB" in line
+    assert ("GPU KV cache size: 163,840 tokens" in out) is ten
+    assert ("GPU KV cache size: 952,048 tokens" in out) is not ten
+    assert f"for {length} tokens" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("--engine", "sglang"), "--engine: expected vllm, whose log --from-log reads, got sglang"),
+        (("--", "llama-server"), "--from-log: expected llama.cpp, whose command line follows, "),
+    ],
+)
+def test_the_log_is_of_the_engine_that_was_typed(
+    line: tuple[str, ...], said: str, capsys: Capture, tmp_path: Path
+) -> None:
+    code, out, err = modelled(capsys, tmp_path, "Meta-Llama-3.1-8B", VLLM, *line)
+    assert (code, out) == (2, "")
+    assert err.startswith(said)
+
+
+def test_json_holds_the_figures_that_were_compared(capsys: Capture, tmp_path: Path) -> None:
+    more = ("--json", "--check", "GPU KV cache size: 486,016 tokens")
+    code, out, err = modelled(capsys, tmp_path, "Meta-Llama-3.1-8B", VLLM, *more)
+    assert (code, err.count("\n")) == (1, 1)
+    document = json.loads(out)
+    assert document["figures"]["GPU KV cache size"] == "476,016 tokens"
+    assert Problem.model_validate(document["problem"])

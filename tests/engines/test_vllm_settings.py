@@ -11,7 +11,7 @@ from kvplan.models.engines import vllm
 from kvplan.models.engines.cards import CARDS, total_bytes
 from kvplan.models.engines.registry import ENGINES, engine_named
 from kvplan.models.engines.settings import read_settings
-from kvplan.models.engines.vllm.adapter import server_of
+from kvplan.models.engines.vllm.server import server_of
 from kvplan.models.engines.vllm.versions import version_of
 from kvplan.models.ranks import RankMemory
 from kvplan.solver import oracle, plan
@@ -138,7 +138,14 @@ def test_a_draft_layer_lies_on_the_last_stage() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "blocks"),
-    [("", 2), ("--mamba-cache-mode align", 3), ("--enable-prefix-caching", 3)],
+    [
+        ("", 3),
+        ("--no-enable-prefix-caching", 2),
+        ("--mamba-cache-mode align", 3),
+        ("--enable-prefix-caching", 3),
+        ("--engine-version 0.26.0", 3),
+        ("--engine-version 0.25.1", 2),
+    ],
 )
 def test_states_of_a_request(flags: str, blocks: int) -> None:
     asked = problem("Qwen3.6-27B-NVFP4", f"--available 9GiB {flags}", *speculative("mtp", 1))

@@ -24,6 +24,7 @@ STAGED: dict[str, Any] = {
                 "connector": 0,
                 "prefill_headroom": "from_staging",
                 "other": {"nccl": "1GiB"},
+                "estimated": ["non_torch"],
             },
         },
     ],
@@ -115,7 +116,10 @@ STAGED: dict[str, Any] = {
     ],
     "fill": {"batch": "chat"},
     "relax": ["experts", "prefill"],
-    "variants": [{"name": "small pages", "set": ["pools.paged.buffers.keys.granule=1"]}],
+    "variants": [
+        {"name": "small pages", "set": ["pools.paged.buffers.keys.granule=1"], "note": "aligned"}
+    ],
+    "labels": {"tokens_per_block": "--block-size"},
 }
 
 FLYING: dict[str, Any] = {

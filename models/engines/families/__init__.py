@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.models.engines.families import attention, hybrid, latent
+from kvplan.models.engines.families import (
+    attention,
+    encdec,
+    hybrid,
+    latent,
+    mamba,
+    queries,
+    slides,
+)
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.layers import Layer
 
@@ -16,6 +24,15 @@ _PLAIN = (
     *("qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text", "phi", "phi3", "phimoe"),
     *("granite", "granitemoe", "olmo", "olmo2", "olmoe", "starcoder2", "stablelm"),
     *("internlm2", "internlm3", "cohere", "glm", "glm4", "seed_oss"),
+    *("smollm3", "ernie4_5", "ernie4_5_moe", "hunyuan_v1_dense", "hunyuan_v1_moe", "dots1"),
+    *("ministral3", "arcee", "helium", "nemotron", "opt", "gptj", "bloom", "codegen"),
+    *("qwen3_omni_moe_text", "qwen2_5_omni_text", "glm4v_text", "glm4v_moe_text", "persimmon"),
+    *("granitemoeshared", "flex_olmo", "phi4_multimodal", "jais2", "apertus", "deepseek"),
+    "aria_text",
+)
+_LISTED = (
+    *("gpt_oss", "olmo3", "exaone_moe", "laguna", "cwm", "afmoe", "granite_swa"),
+    "granitemoe_swa",
 )
 READERS: dict[str, Reader] = {
     **dict.fromkeys(_PLAIN, attention.plain),
@@ -28,16 +45,33 @@ READERS: dict[str, Reader] = {
     "cohere2": attention.patterned,
     "exaone4": attention.patterned,
     "gemma4_text": attention.gemma4,
-    "gpt_oss": attention.interleaved,
+    "gemma4_unified_text": attention.gemma4,
+    "cohere2_moe": attention.patterned,
+    **dict.fromkeys(_LISTED, attention.interleaved),
+    "gpt_bigcode": queries.multi_query,
+    "falcon": queries.falcon,
+    "dbrx": queries.nested,
+    "mpt": queries.nested,
+    "chatglm": queries.chatglm,
+    "mimo_v2_flash": slides.mimo_v2,
+    "mimo_v2": slides.mimo_v2,
+    "step3p5": slides.step3p5,
     "llama4_text": attention.llama4,
     "nemotron-nas": attention.deci,
     "deci": attention.deci,
     "deepseek_v2": latent.mla,
     "deepseek_v3": latent.mla,
     "kimi_k2": latent.mla,
+    "glm4_moe_lite": latent.mla,
+    "mistral4": latent.mla,
+    "axk1": latent.mla,
     "deepseek_v32": latent.indexed_mla,
     "glm_moe_dsa": latent.indexed_mla,
     "deepseek_v4": latent.deepseek_v4,
+    "mamba": mamba.pure_mamba1,
+    "falcon_mamba": mamba.pure_mamba1,
+    "mamba2": mamba.pure_mamba2,
+    "zamba2": mamba.zamba2,
     "nemotron_h": hybrid.nemotron_h,
     "granitemoehybrid": hybrid.granite_hybrid,
     "bamba": hybrid.bamba,
@@ -52,6 +86,7 @@ READERS: dict[str, Reader] = {
     "minimax_text_01": hybrid.minimax_text,
     "minimax_m1": hybrid.minimax_text,
     "minimax": hybrid.minimax_text,
+    "whisper": encdec.whisper,
     "lfm2": hybrid.lfm2,
     "lfm2_moe": hybrid.lfm2,
 }

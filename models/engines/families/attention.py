@@ -17,15 +17,17 @@ def attention(fields: Fields, index: int, kind: str = FULL, *, draft: bool = Fal
     ------
     InvalidProblem : a kind that is no attention, or a field that it needs is missing.
     """
+    fields = fields.at_layer(index)
     heads, dim = fields.kv_heads, fields.head_dim
+    values = fields.count("v_head_dim", dim, least=1)
     if kind in (FULL, "attention", "global_attention"):
-        return Attention(index, "full", heads, dim, dim, draft=draft)
+        return Attention(index, "full", heads, dim, values, draft=draft)
     if kind in (WINDOW, "local_attention"):
         window = fields.count("sliding_window", least=1)
-        return Attention(index, "window", heads, dim, dim, window=window, draft=draft)
+        return Attention(index, "window", heads, dim, values, window=window, draft=draft)
     if kind == CHUNK:
         chunk = fields.count("attention_chunk_size", least=1)
-        return Attention(index, "chunked", heads, dim, dim, chunk=chunk, draft=draft)
+        return Attention(index, "chunked", heads, dim, values, chunk=chunk, draft=draft)
     where = f"{fields.path}.layer_types[{index}]"
     raise InvalidProblem.at(where, f"{FULL}, {WINDOW} or {CHUNK}", shown(kind))
 
@@ -107,18 +109,21 @@ def patterned(fields: Fields) -> list[Layer]:
 
 
 def gemma4(fields: Fields) -> list[Layer]:
-    """Gemma-4: full layers have global_head_dim and num_global_key_value_heads of their own.
+    """Gemma-4: full layers have global_head_dim, and with attention_k_eq_v their own KV heads.
 
-    The last num_kv_shared_layers read an earlier layer's cache and own none.
+    Configs saved by transformers 5.19 say both in per_layer_config instead. The last
+    num_kv_shared_layers read an earlier layer's cache and own none.
     """
     fields.require("layer_types", "sliding_window", "num_key_value_heads", "head_dim")
     kinds = layer_kinds(fields) or []
     own = len(kinds) - fields.count("num_kv_shared_layers", 0)
-    heads = fields.count("num_global_key_value_heads", fields.kv_heads, least=1)
-    dim = fields.count("global_head_dim", fields.head_dim, least=1)
+    heads, dim = fields.kv_heads, fields.count("global_head_dim", fields.head_dim, least=1)
+    if fields.switch("attention_k_eq_v", default=True):
+        heads = fields.count("num_global_key_value_heads", heads, least=1)
+    listed = fields.has("per_layer_config")
     return [
         Attention(index, "full", heads, dim, dim)
-        if kind == FULL
+        if kind == FULL and not listed
         else attention(fields, index, kind)
         for index, kind in enumerate(kinds[: max(own, 0)])
     ]

@@ -17,11 +17,22 @@ from kvplan.models.units import parse_integer
 
 NESTED = ("text_config", "llm_config", "language_config")
 MOST_LAYERS = 100_000
+LAYER_KEYS = frozenset({"head_dim", "num_key_value_heads", "sliding_window", "v_head_dim"})
+"""Overrides of one layer that its cache follows from."""
+LAYER_HARMLESS = frozenset(
+    {
+        *("num_attention_heads", "intermediate_size", "moe_intermediate_size", "num_experts"),
+        *("num_experts_per_tok", "num_local_experts", "hidden_act", "rope_parameters"),
+        *("rope_theta", "rope_scaling", "partial_rotary_factor", "attention_bias", "mlp_bias"),
+    }
+)
 _ALIASES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
-    "hidden_size": ("n_embd", "d_model"),
-    "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len"),
+    "hidden_size": ("n_embd", "d_model", "n_embed"),
+    "max_position_embeddings": (
+        *("n_positions", "seq_length", "max_seq_len", "max_target_positions"),
+    ),
 }
 _MEANING = {
     "num_hidden_layers": "the number of layers",
@@ -137,6 +148,33 @@ class Fields:
                 raise InvalidProblem.at(where, error.expected, error.got) from None
         return found
 
+    def at_layer(self, index: int) -> Fields:
+        """This part as one layer sees it, with its per_layer_config laid over.
+
+        transformers 5.19 saves what varies by layer as {"05": {"head_dim": 512}}.
+
+        Raises
+        ------
+        InvalidProblem : an override that is not understood.
+        """
+        if not self.has("per_layer_config"):
+            return self
+        table = self.inner("per_layer_config")
+        own = {key: value for key, value in table.data.items() if _is_index(key, index)}
+        if not own:
+            return self
+        ((key, changes),) = own.items()
+        where = f"{table.path}.{key}"
+        if not isinstance(changes, Mapping):
+            raise InvalidProblem.at(where, "a mapping", shown(changes))
+        unknown = sorted(set(map(str, changes)) - LAYER_KEYS - LAYER_HARMLESS)
+        if unknown:
+            expected = f"fields among {', '.join(sorted(LAYER_KEYS))} (others are not understood)"
+            raise InvalidProblem.at(where, expected, shown(unknown[0]))
+        layer = Fields({**self.data, **changes}, where)
+        layer.read = self.read
+        return layer
+
     def inner(self, name: str) -> Fields:
         """Read a nested section."""
         self.require(name)
@@ -171,10 +209,18 @@ class Fields:
         return self.count("num_attention_heads", least=1)
 
 
+def _is_index(key: object, index: int) -> bool:
+    return str(key).isdecimal() and int(str(key)) == index
+
+
 def text_fields(config: Mapping[str, Any]) -> Fields:
     """Find the part that describes the text model: the config itself, or a nested one."""
+    outer = config.get("thinker_config")
+    if isinstance(outer, Mapping):  # the omni models: text beside speech
+        config = outer
     for name in NESTED:
         nested = config.get(name)
         if isinstance(nested, Mapping) and nested:
-            return Fields(nested, f"config.{name}")
+            where = "config.thinker_config" if config is outer else "config"
+            return Fields(nested, f"{where}.{name}")
     return Fields(config)

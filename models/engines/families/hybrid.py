@@ -15,6 +15,8 @@ from kvplan.models.engines.layers import Layer, Recurrent
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 
+_RENAMED = {"linear_attention": "mamba", "full_attention": "attention"}
+"""Kinds of layers as transformers 5.19 saves them."""
 _PATTERN = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
 
 
@@ -60,7 +62,7 @@ def nemotron_h(fields: Fields) -> list[Layer]:
             raise InvalidProblem.at(where, "mamba, attention, moe or mlp", shown(kind))
     drafts = fields.count("num_nextn_predict_layers", 0)
     block = fields.items("mtp_layers_block_type") if fields.has("mtp_layers_block_type") else []
-    attends = sum(kind == "attention" for kind in block)
+    attends = sum(kind in ("attention", "full_attention") for kind in block)
     start = len(kinds)
     drafted = range(start, start + drafts * attends)
     return [*layers, *(attention(fields, index, draft=True) for index in drafted)]
@@ -68,7 +70,8 @@ def nemotron_h(fields: Fields) -> list[Layer]:
 
 def _nemotron_kinds(fields: Fields) -> list[str]:
     if fields.has("layers_block_type"):
-        return [str(kind) for kind in fields.items("layers_block_type")]
+        kinds = [str(kind) for kind in fields.items("layers_block_type")]
+        return [_RENAMED.get(kind, kind) for kind in kinds]
     fields.require("hybrid_override_pattern")
     pattern = fields.word("hybrid_override_pattern")
     unknown = sorted(set(pattern) - set(_PATTERN))
@@ -101,13 +104,15 @@ def granite_hybrid(fields: Fields) -> list[Layer]:
     """Granite-4 hybrid: layer_types of mamba and attention."""
     fields.require("layer_types", "mamba_n_heads", "mamba_d_head", "mamba_n_groups")
     heads, dim = fields.count("mamba_n_heads", least=1), fields.count("mamba_d_head", least=1)
-    return _mixed(fields, layer_kinds(fields) or [], heads, dim)
+    kinds = [_RENAMED.get(kind, kind) for kind in layer_kinds(fields) or []]
+    return _mixed(fields, kinds, heads, dim)
 
 
 def bamba(fields: Fields) -> list[Layer]:
     """Bamba: attn_layer_indices attend, the others are states."""
-    fields.require("attn_layer_indices", "mamba_n_heads", "mamba_d_head", "mamba_n_groups")
-    attends = set(fields.counts("attn_layer_indices"))
+    fields.require("mamba_n_heads", "mamba_d_head", "mamba_n_groups")
+    listed = fields.has("attn_layer_indices")
+    attends = set(fields.counts("attn_layer_indices")) if listed else set()
     kinds = ["attention" if i in attends else "mamba" for i in range(fields.layers)]
     heads, dim = fields.count("mamba_n_heads", least=1), fields.count("mamba_d_head", least=1)
     return _mixed(fields, kinds, heads, dim)
@@ -189,16 +194,27 @@ def qwen_hybrid(fields: Fields) -> list[Layer]:
 
 
 def kimi_linear(fields: Fields) -> list[Layer]:
-    """Kimi-Linear, Kimi-K3: KDA states and MLA; linear_attn_config lists both, counted from 1."""
-    fields.require("linear_attn_config", "kv_lora_rank", "qk_rope_head_dim")
-    linear = fields.inner("linear_attn_config")
-    linear.require("kda_layers", "num_heads", "head_dim", "short_conv_kernel_size")
-    states = set(linear.counts("kda_layers"))
-    heads, dim = linear.count("num_heads", least=1), linear.count("head_dim", least=1)
-    kernel = linear.count("short_conv_kernel_size", least=1)
+    """Kimi-Linear, Kimi-K3: KDA states and MLA.
+
+    linear_attn_config lists both, counted from 1; transformers 5.19 saves layer_types and linear_*.
+    """
+    fields.require("kv_lora_rank", "qk_rope_head_dim")
+    if fields.has("linear_attn_config") or not fields.has("linear_num_heads"):
+        linear = fields.inner("linear_attn_config")
+        linear.require("kda_layers", "num_heads", "head_dim", "short_conv_kernel_size")
+        states = {place - 1 for place in linear.counts("kda_layers")}
+        heads, dim = linear.count("num_heads", least=1), linear.count("head_dim", least=1)
+        kernel = linear.count("short_conv_kernel_size", least=1)
+    else:
+        fields.require("layer_types", "linear_num_heads", "linear_head_dim")
+        kinds = layer_kinds(fields) or []
+        states = {index for index, kind in enumerate(kinds) if kind == "linear_attention"}
+        heads = fields.count("linear_num_heads", least=1)
+        dim = fields.count("linear_head_dim", least=1)
+        kernel = fields.count("linear_conv_kernel_dim", least=1)
     layers: list[Layer] = []
     for index in range(fields.layers):
-        if index + 1 in states:
+        if index in states:
             layers.append(
                 Recurrent(index, "kda", heads, dim, dim, heads, kernel, 3 * heads * dim, "float32")
             )
@@ -209,16 +225,19 @@ def kimi_linear(fields: Fields) -> list[Layer]:
 
 
 def minimax_text(fields: Fields) -> list[Layer]:
-    """MiniMax-Text-01, M1: attn_type_list with 0 for linear attention, 1 for full."""
-    fields.require("attn_type_list", "num_attention_heads", "head_dim")
+    """MiniMax-Text-01, M1: attn_type_list with 0 for linear attention, else layer_types."""
+    fields.require("num_attention_heads")
     heads, dim = fields.count("num_attention_heads", least=1), fields.head_dim
+    if fields.has("attn_type_list") or not fields.has("layer_types"):
+        fields.require("attn_type_list", "head_dim")
+        full = fields.counts("attn_type_list", fields.layers)[: fields.layers]
+    else:
+        full = [int(kind == FULL) for kind in layer_kinds(fields) or []]
     return [
         attention(fields, index)
-        if full
+        if attends
         else Recurrent(index, "linear", heads, dim, dim, 0, 0, 0, "float32")
-        for index, full in enumerate(
-            fields.counts("attn_type_list", fields.layers)[: fields.layers]
-        )
+        for index, attends in enumerate(full)
     ]
 
 

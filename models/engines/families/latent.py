@@ -24,20 +24,31 @@ def mla(fields: Fields) -> list[Layer]:
 def indexed_mla(fields: Fields) -> list[Layer]:
     """DeepSeek-V3.2, GLM-5: MLA whose sparse indexer keeps a key of index_head_dim a token.
 
-    With index_topk_freq f and index_skip_topk_offset o, layer i owns an indexer where
-    max(i - o + 1, 0) % f == 0 and else shares the one before; an MTP layer owns its own.
+    With index_topk_freq f and index_skip_topk_offset o (2), layer i owns an indexer where
+    max(i - o + 1, 0) % f == 0 and else shares the one before; index_topk_pattern says it by letter
+    (S shares). An MTP layer owns its own. (vllm/models/deepseek_v32/attention.py)
     """
     fields.require("num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim", "index_head_dim")
     layers = fields.layers
     drafts = fields.count("num_nextn_predict_layers", 0)
     every = fields.count("index_topk_freq", 1, least=1)
-    offset = fields.count("index_skip_topk_offset", 0)
+    offset = fields.count("index_skip_topk_offset", 2)
+    pattern = fields.word("index_topk_pattern")
+    fields.raw("layer_types")
     keys = fields.count("index_head_dim", least=1)
+
+    def owns(index: int) -> bool:
+        if index >= layers:
+            return True
+        if index < len(pattern):
+            return pattern[index] != "S"
+        return max(index - offset + 1, 0) % every == 0
+
     return [
         latent(
             fields,
             index,
-            index_dim=keys if index >= layers or max(index - offset + 1, 0) % every == 0 else 0,
+            index_dim=keys if owns(index) else 0,
             draft=index >= layers,
         )
         for index in range(layers + drafts)

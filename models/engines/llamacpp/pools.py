@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.llamacpp.caches import StateCache, TokenCache, state_cache, token_caches
 from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
 from kvplan.models.errors import InvalidProblem
@@ -27,6 +27,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     ------
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
+    refuse_cross(architecture, "llama.cpp")
     context = context_of(architecture, settings)
     tokens = token_caches(architecture, settings)
     state = state_cache(architecture, settings)

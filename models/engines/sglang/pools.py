@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.sglang.budget import rank_entry, rest_bytes
 from kvplan.models.engines.sglang.cells import (
     Cells,
@@ -34,6 +34,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     ------
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
+    refuse_cross(architecture, "sglang")
     check_sizes(settings)
     if is_compressed(architecture):
         return build_compressed(architecture, settings)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture, Recurrent
+from kvplan.models.engines.layers import Architecture, Recurrent, refuse_cross
 from kvplan.models.engines.trtllm.buffers import buffers_of
 from kvplan.models.engines.trtllm.manager import (
     Ask,
@@ -85,6 +85,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     ------
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
+    refuse_cross(architecture, "tensorrt-llm")
     manager, quota = manager_of(architecture, settings), quota_of(settings)
     granule = granule_bytes(quota)
     if any(ask.fits for ask in manager.constraints[0].requests):

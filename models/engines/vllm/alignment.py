@@ -9,20 +9,22 @@ from typing import Any
 
 from kvplan.models.engines.vllm.layout import stages_of
 from kvplan.models.engines.vllm.spec import Spec
+from kvplan.models.engines.vllm.versions import Version
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 
-DEFAULT_BLOCK, SPARSE_BLOCK = 16, 64
-"""Tokens of a block: 64 where a sparse indexer's kernel asks for it."""
+DEFAULT_BLOCK, LATENT_BLOCK = 16, 128
+"""Tokens of a block, and those that blocks of MLA layers beside states are multiples of."""
 
 
-def aligned_block(specs: Sequence[Spec], settings: Mapping[str, Any]) -> int:
+def aligned_block(specs: Sequence[Spec], settings: Mapping[str, Any], version: Version) -> int:
     """Tokens of an attention block: the user's, raised so that a state fits in its page.
 
     With a bytes of attention a token and m bytes of a state (the first of each kind), k the user's
     block or what the kernel takes (16):
     none, align  A = k ceil(m / (k a));  all  A = c ceil(ceil(m / a) / c), c = lcm(chunk, k);
-    block = max(user's, A).   (vllm/platforms/interface.py, _align_hybrid_block_size)
+    block = max(user's, A); k at least 128 for MLA from 0.27 on.
+    (vllm/platforms/interface.py, _align_hybrid_block_size)
     """
     attends = [spec for spec in specs if spec.kind != "mamba"]
     default = attends[0].block_tokens if attends else DEFAULT_BLOCK
@@ -33,13 +35,16 @@ def aligned_block(specs: Sequence[Spec], settings: Mapping[str, Any]) -> int:
     states = [spec for spec in specs if spec.kind == "mamba"]
     if not states or not attends:
         return block
-    token = next((s for s in attends if s.kind in ("full", "mla")), attends[0]).token_bytes
+    first = next((s for s in attends if s.kind in ("full", "mla")), attends[0])
+    token, step = first.token_bytes, block
+    if first.kind == "mla" and version.aligns_latent_to_128:
+        step = max(step, LATENT_BLOCK)
     state = states[0].state_bytes
     if states[0].mode == "all":
-        step = lcm(int(settings["mamba_block_size"] or block), block)
+        step = lcm(int(settings["mamba_block_size"] or block), step)
         tokens = -(-state // token)
         return max(block, step * -(-tokens // step))
-    return max(block, block * -(-state // (block * token)))
+    return max(block, step * -(-state // (step * token)))
 
 
 def with_block(spec: Spec, block: int, settings: Mapping[str, Any]) -> Spec:

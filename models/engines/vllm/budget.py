@@ -8,23 +8,81 @@ The graph estimate is charged from 0.21 on. What was not measured is estimated, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.flags import batch_tokens, utilization
-from kvplan.models.engines.vllm.versions import Version
+from kvplan.models.engines.vllm.defaults import sequences, step_tokens, utilization
+from kvplan.models.engines.vllm.graphs import captures, charges_graphs
+from kvplan.models.engines.vllm.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
+from kvplan.models.units import human_bytes
 
 ESTIMATED = " (estimated)"
 GIB = 2**30
-SEQUENCES = 1024
-"""--max-num-seqs by default on large cards."""
 LOGIT_BYTES, HIDDEN_BYTES = 15, 8
 """Of a logit of each sequence, and of a hidden element of each batched token: fitted to 30
 start-ups of vLLM 0.19 on H100 (llm-d-incubation/llm-d-planner#205), within 0.5 GiB of each."""
 NON_TORCH = {1: GIB // 4, 2: 21 * GIB // 10}
+NON_TORCH_RANGE = {
+    1: (7 * GIB // 100, 46 * GIB // 100),
+    2: (206 * GIB // 100, 221 * GIB // 100),
+}
 GRAPHS = GIB
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A term that nobody measured.
+
+    Attributes
+    ----------
+    flag : what says it instead.
+    least, most : the range that logs of such start-ups lie in.
+    """
+
+    term: str
+    flag: str
+    bytes: int
+    least: int
+    most: int
+
+    @property
+    def line(self) -> str:
+        """As the output lists it."""
+        low, high = human_bytes(self.least), human_bytes(self.most)
+        return f"{self.term}: {human_bytes(self.bytes)}, estimated ({low} to {high}); {self.flag}"
+
+
+def estimates(
+    architecture: Architecture, settings: Mapping[str, Any], version: Version
+) -> tuple[Estimate, ...]:
+    """Terms of the budget that nobody measured, the card's total included.
+
+    Ranges: a total by drivers of one card (0.3 GiB); activation and non-torch as 61 start-ups of
+    0.19 on H100 logged them (llm-d-planner#205); graphs from 62 MiB (vllm#57475), at most 2.5 GiB
+    by judgement.
+    """
+    measured = settings["available"] or settings["kv_cache_memory_bytes"] is not None
+    if measured or settings.get("total_bytes") is None or settings.get("weights_bytes") is None:
+        return ()
+    found = []
+    if settings.get("total_is_estimated"):
+        total = int(settings["total_bytes"])
+        found.append(Estimate("total", "--total", total, total - 3 * GIB // 10, total))
+    if settings["activation"] is None:
+        peak = activation_estimate(architecture, settings)
+        least = max(peak - GIB // 2, 0)
+        found.append(Estimate("activation", "--activation", peak, least, peak + GIB // 2))
+    if settings["non_torch"] is None:
+        least, most = NON_TORCH_RANGE[1 if int(settings["tensor_parallel_size"]) <= 1 else 2]
+        outside = non_torch_estimate(settings)
+        found.append(Estimate("non-torch", "--non-torch", outside, least, most))
+    charged = charges_graphs(settings, version) and captures(settings) != "none"
+    if settings["graphs"] is None and charged:
+        found.append(Estimate("graphs", "--graphs", GRAPHS, GIB // 16, 5 * GIB // 2))
+    return tuple(found)
 
 
 def rank_budget(
@@ -42,29 +100,31 @@ def rank_budget(
     if total is None or weights is None:
         expected = "--available or --kv-cache-memory-bytes, or --gpu and --weights-gib"
         raise InvalidProblem.at("--engine vllm", expected, "no budget")
-    memory: dict[str, Any] = {"total": total, "utilization": utilization(settings, version)}
-    other: dict[str, int] = {}
+    memory: dict[str, Any] = {"total": total, "utilization": utilization(settings, version).value}
+    guessed = {
+        estimate.term: estimate.bytes for estimate in estimates(architecture, settings, version)
+    }
+    if "total" in guessed:
+        memory["estimated"] = ["total"]
+        del guessed["total"]
+    other = {f"{term}{ESTIMATED}": count for term, count in guessed.items()}
     if settings["activation"] is None:
-        other = {"weights": weights}
-        other["activation" + ESTIMATED] = activation_estimate(architecture, settings)
+        other = {"weights": weights, **other}
     else:
         memory["peak_torch"] = weights + settings["activation"]
-    if settings["non_torch"] is None:
-        other["non-torch" + ESTIMATED] = non_torch_estimate(settings)
-    else:
+    if settings["non_torch"] is not None:
         memory["non_torch"] = settings["non_torch"]
-    if version.charges_graphs and settings["graphs"] is None:
-        other["graphs" + ESTIMATED] = GRAPHS
-    elif version.charges_graphs:
+    if settings["graphs"] is not None and charges_graphs(settings, version):
         memory["graphs"] = settings["graphs"]
     return {"memory": {**memory, "other": other} if other else memory}
 
 
 def activation_estimate(architecture: Architecture, settings: Mapping[str, Any]) -> int:
     """15 B x vocabulary x sequences + 8 B x hidden x batched tokens."""
-    sequences = int(settings["max_num_seqs"] or SEQUENCES)
-    logits = LOGIT_BYTES * architecture.vocabulary * sequences
-    return logits + HIDDEN_BYTES * architecture.hidden_dim * batch_tokens(settings)
+    version = version_of(settings["engine_version"])
+    logits = LOGIT_BYTES * architecture.vocabulary * sequences(settings, version).value
+    step = step_tokens(settings, version).value
+    return int(logits + HIDDEN_BYTES * architecture.hidden_dim * step)
 
 
 def non_torch_estimate(settings: Mapping[str, Any]) -> int:
@@ -75,12 +135,3 @@ def non_torch_estimate(settings: Mapping[str, Any]) -> int:
 def quota_of(budget: dict[str, Any]) -> int:
     """Bytes of a quota or memory section."""
     return Rank.model_validate({"name": "any", **budget}).quota_bytes
-
-
-def estimated_terms(budget: dict[str, Any], settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Terms of a memory section that nobody measured, the card's total included."""
-    if "memory" not in budget:
-        return ()
-    terms = [name for name in budget["memory"].get("other", {}) if name.endswith(ESTIMATED)]
-    total = ["total"] if settings.get("total_is_estimated") else []
-    return (*total, *(term.removesuffix(ESTIMATED) for term in terms))

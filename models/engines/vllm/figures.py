@@ -26,6 +26,7 @@ def printed_tokens(layout: Layout, serving: Serving, blocks: int, length: int) -
 
 def gib(count: int) -> str:
     """Bytes as vLLM prints GiB: two decimals, trailing zeros kept to one."""
-    hundredths = (2 * 100 * count + GIB) // (2 * GIB)
-    text = f"{hundredths // 100}.{hundredths % 100:02d}"
+    hundredths = (2 * 100 * abs(count) + GIB) // (2 * GIB)
+    sign = "-" if count < 0 and hundredths else ""
+    text = f"{sign}{hundredths // 100}.{hundredths % 100:02d}"
     return text[:-1] if text.endswith("0") else text

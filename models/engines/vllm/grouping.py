@@ -44,7 +44,7 @@ def _groups(layers: Indexed, serving: Serving) -> list[Group]:
     if serving.packed and len({spec.page_bytes for spec in specs}) > 1:
         return packed_groups(layers, split_windows=version.splits_packed_windows)
     try:
-        unified = unify_pages(specs, version)
+        unified = unify_pages(specs, version, strided=serving.strided)
     except InvalidProblem:
         promoted = _promoted_beside_mla(specs) if version.pads_odd_pages else None
         if promoted is None:
@@ -66,17 +66,18 @@ def _merged(layers: Indexed) -> Group:
     return Group(tuple(at for at, _ in layers), (layers[0][1],) * len(layers))
 
 
-def unify_pages(specs: Sequence[Spec], version: Version) -> list[Spec]:
+def unify_pages(specs: Sequence[Spec], version: Version, *, strided: bool = False) -> list[Spec]:
     """Give every layer the largest page P.
 
-    p with P % p == 0: P / p times the tokens a block. A state is padded. Another p: padded from
-    0.26 on (not MLA), refused before.
+    p with P % p == 0: P / p times the tokens a block. A state is padded from 0.25 on. Another p:
+    padded from 0.26 on (not MLA), in 0.24 and 0.25 where the backend is strided; else refused.
     """
     page = max(spec.page_bytes for spec in specs)
-    return [_unified(spec, page, version) for spec in specs]
+    pads = version.pads_odd_pages or (strided and version.pads_strided_pages)
+    return [_unified(spec, page, version, pads=pads) for spec in specs]
 
 
-def _unified(spec: Spec, page: int, version: Version) -> Spec:
+def _unified(spec: Spec, page: int, version: Version, *, pads: bool) -> Spec:
     own = spec.page_bytes
     if own == page:
         return spec
@@ -86,7 +87,7 @@ def _unified(spec: Spec, page: int, version: Version) -> Spec:
         wider = spec.with_block(spec.block_tokens * (page // own))
         if wider.page_bytes == page:
             return wider
-    if version.pads_odd_pages and spec.kind != "mla":
+    if pads and spec.kind not in ("mla", "mamba"):
         return spec.padded_to(page)
     raise InvalidProblem.at(
         "layers",

@@ -17,13 +17,14 @@ class Serving:
     ----------
     length_tokens : --max-model-len.
     batch_tokens : --max-num-batched-tokens.
-    batches_in_flight : pipeline stages; without them 2 under async scheduling, else 1.
+    batches_in_flight : steps whose tokens are not settled yet (max_concurrent_batches).
     context_shards : --decode-context-parallel-size.
     packed : a block-outermost layout (VLLM_KV_CACHE_LAYOUT=BLHNC).
     checkpoint_blocks : prefill checkpoints of a state in mode align.
     retained_tokens : draft tokens - 1 under multi-module MTP: windows keep them beyond their edge.
     group_layers : layers of a group where a patched build fixes it; 0: the version's own rule.
     compact_windows : a patched build halves the block of a window whose page is the largest.
+    strided : the attention backend reads pages by the block's stride, so odd ones can be padded.
     """
 
     version: Version
@@ -37,6 +38,7 @@ class Serving:
     retained_tokens: int = 0
     group_layers: int = 0
     compact_windows: bool = False
+    strided: bool = False
 
     @property
     def flight_tokens(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from kvplan.models.engines.layers import (
     Architecture,
     Attention,
     Compressed,
+    Cross,
     Latent,
     Layer,
     Recurrent,
@@ -18,16 +20,17 @@ from kvplan.models.engines.layers import (
 )
 from kvplan.models.engines.states import state_tensors
 from kvplan.models.engines.vllm.alignment import (
-    DEFAULT_BLOCK,
-    SPARSE_BLOCK,
     aligned_block,
     padded_states,
     stage_layers,
     with_block,
 )
-from kvplan.models.engines.vllm.flags import Speculation, speculation, state_mode, weights_dtype
+from kvplan.models.engines.vllm.defaults import draft_kv_dtype, kernel_block, kv_dtype
 from kvplan.models.engines.vllm.layout import Serving
+from kvplan.models.engines.vllm.serving import weights_dtype
 from kvplan.models.engines.vllm.spec import Spec
+from kvplan.models.engines.vllm.speculation import Speculation, speculation
+from kvplan.models.engines.vllm.state_defaults import state_dtype, state_mode
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 
@@ -56,7 +59,7 @@ def specs_of(
             specs.append(spec)
             owners.append(layer.index)
     drafted = [spec for layer in draft.layers for spec in reader.specs(layer, drafted=True)]
-    block = aligned_block(specs, settings)
+    block = aligned_block(specs, settings, serving.version)
     specs = [with_block(spec, block, settings) for spec in (*specs, *drafted)]
     specs = padded_states(specs)
     stages = stage_layers(architecture.total_layers, settings)
@@ -78,15 +81,21 @@ class _Reader:
         self.settings, self.serving, self.draft = settings, serving, draft
         self.ranks = max(1, int(settings["tensor_parallel_size"]))
         self.weights = weights_dtype(architecture, settings)
-        self.sparse = any(isinstance(x, Latent) and x.index_dim for x in architecture.layers)
-        self.block = SPARSE_BLOCK if self.sparse else DEFAULT_BLOCK
+        self.architecture = architecture
+        latent = [layer for layer in architecture.layers if isinstance(layer, Latent)]
+        self.sparse = any(layer.index_dim for layer in latent)
+        self.block = kernel_block(settings, latent=bool(latent), sparse=self.sparse).value
+        self.word = str(kv_dtype(settings, architecture).value)
+        skipped = settings["kv_cache_dtype_skip_layers"]
+        self.skipped = frozenset((skipped or "").split(",")) - {""}
 
     def specs(self, layer: Layer, *, drafted: bool = False) -> list[Spec]:
         """Specs of one layer: two where a sparse indexer keeps keys of its own."""
+        word = self._element_of(layer, drafted=drafted)
         if isinstance(layer, Attention):
-            return [self._attention(layer, drafted=drafted)]
+            return [self._attention(layer, word)]
         if isinstance(layer, Latent):
-            return self._latent(layer)
+            return self._latent(layer, word)
         if isinstance(layer, Compressed):
             raise InvalidProblem.at(
                 "--engine vllm",
@@ -94,16 +103,26 @@ class _Reader:
                 "states are not established; --engine atom knows its own)",
                 "compressed layers",
             )
+        if isinstance(layer, Cross):
+            return [self._cross(layer, word)]
         return [self._state(layer)]
 
-    def _attention(self, layer: Attention, *, drafted: bool) -> Spec:
-        """bs x H x (Dk + Dv) x e; H = max(1, heads // tp).
+    def _cross(self, layer: Cross, word: str) -> Spec:
+        """bs x H x 2 D x e, for every position of the encoder (CrossAttentionSpec)."""
+        own = Attention(layer.index, "full", layer.kv_heads, layer.head_dim, layer.head_dim)
+        return replace(self._attention(own, word), kind="cross", reach=layer.tokens)
 
-        A draft of another model keeps its keys in its own dtype under a quantised target.
-        """
-        word = self.settings["kv_cache_dtype"]
-        own = drafted and bool(self.draft.dtype)
-        word = self.draft.dtype if own else word
+    def _element_of(self, layer: Layer, *, drafted: bool) -> str:
+        """KV dtype of one layer: the flag's, the draft's, or auto where the layer is skipped."""
+        if drafted:
+            patched = self.serving.group_layers > 0 or self.serving.compact_windows
+            return str(draft_kv_dtype(self.word, self.draft, patched=patched).value)
+        windowed = isinstance(layer, Attention) and layer.reach == "window"
+        skips = str(layer.index) in self.skipped
+        return "auto" if skips or (windowed and "sliding_window" in self.skipped) else self.word
+
+    def _attention(self, layer: Attention, word: str) -> Spec:
+        """bs x H x (Dk + Dv) x e; H = max(1, heads // tp)."""
         if max(layer.kv_heads, self.ranks) % min(layer.kv_heads, self.ranks):
             expected = f"a divisor or a multiple of {layer.kv_heads} KV heads"
             raise InvalidProblem.at("--tensor-parallel-size", expected, str(self.ranks))
@@ -112,6 +131,9 @@ class _Reader:
         kind: Literal["full", "window", "chunked"] = layer.reach
         identity = (heads, layer.key_dim, layer.value_dim, word)
         reach = layer.window or layer.chunk
+        cohere = self.architecture.model_type.startswith("cohere2")
+        if layer.window and cohere and self.serving.version.window_includes_edge:
+            reach = layer.window + 1
         return Spec(kind, self.block, Fraction(bytes_), reach=reach, identity=identity)
 
     def _row(self, dim: int, word: str) -> int:
@@ -133,13 +155,12 @@ class _Reader:
     def _element(self, word: str) -> int:
         return DTYPE_BITS[self.weights if word == "auto" else word] // 8
 
-    def _latent(self, layer: Latent) -> list[Spec]:
+    def _latent(self, layer: Latent, word: str) -> list[Spec]:
         """One vector a token for all heads, on every rank; with its indexer's key of 132 bytes.
 
         fp8 with a sparse indexer is stored as fp8_ds_mla. The MLA layer names its cache dtype, the
         indexer names none, so that the two never merge.
         """
-        word = self.settings["kv_cache_dtype"]
         if self.sparse and word.startswith("fp8") and not word.endswith("_head"):
             word = "fp8_ds_mla"
         specs = [self._vector(layer, word)]
@@ -170,12 +191,13 @@ class _Reader:
             conv_dtype=self._conv_dtype(),
             state_dtype=self._state_dtype(layer),
         )
-        mode = state_mode(self.settings, self.serving.version)
+        version = self.serving.version
+        mode = state_mode(self.settings, version, self.architecture, self.draft).value
         return Spec(
             "mamba",
             self.block,
             state_bytes=sum(tensor.bytes for tensor in tensors),
-            mode=mode,  # type: ignore[arg-type]
+            mode=mode,
             speculative_blocks=self.draft.tokens,
             identity=_identity(tensors),
         )
@@ -185,11 +207,8 @@ class _Reader:
         return self.weights if word == "auto" else str(word)
 
     def _state_dtype(self, layer: Recurrent) -> str:
-        """--mamba-ssm-cache-dtype, else the config's, else that of the convolution."""
-        word = self.settings["mamba_ssm_cache_dtype"]
-        if word != "auto":
-            return str(word)
-        return layer.state_dtype or self._conv_dtype()
+        found = state_dtype(self.settings, self.serving.version, self.architecture, layer)
+        return str(found.value or self._conv_dtype())
 
 
 def _identity(tensors: Sequence[Tensor]) -> tuple[object, ...]:

@@ -40,6 +40,7 @@ def cache_of(spec: Spec, serving: Serving) -> dict[str, Any]:
     full, mla   ceil(ceil(L / shards) / block)
     window      ceil(min(W - 1 + retained + flight, L) / block) + 1
     chunked     ceil(min(chunk + flight, L) / block)
+    cross       ceil(step tokens / block): max_num_encoder_input_tokens is --max-num-batched-tokens
     state       none: 1 + S;  align: 2 + S + checkpoints;  all: ceil(L / block) (+ S)
     """
     block = {"tokens_per_block": spec.block_tokens}
@@ -52,6 +53,8 @@ def cache_of(spec: Spec, serving: Serving) -> dict[str, Any]:
         return {**window, "in_flight": flight, "extra_blocks": 1, **block}
     if spec.kind == "chunked":
         return {"kind": "chunked", "chunk": spec.reach, "in_flight": serving.flight_tokens, **block}
+    if spec.kind == "cross":
+        return {"kind": "state", "blocks": -(-serving.batch_tokens // spec.block_tokens)}
     if spec.mode == "all":
         added = spec.speculative_blocks if serving.version.mode_all_adds_speculative else 0
         return {"kind": "full", "extra_blocks": added, **block}
@@ -81,7 +84,7 @@ def cache_entries(groups: Sequence[Group], serving: Serving) -> list[dict[str, A
 
 def _name(spec: Spec, taken: set[str]) -> str:
     word = {"mla": "latent", "mamba": "state"}.get(spec.kind, spec.kind)
-    reach = f" {spec.reach}" if spec.kind in ("window", "chunked") else ""
+    reach = f" {spec.reach}" if spec.kind in ("window", "chunked", "cross") else ""
     name, number = f"{word}{reach}", 2
     while name in taken:
         name, number = f"{word}{reach} {number}", number + 1
@@ -96,6 +99,7 @@ def problem_of(
     name: str = "",
     auto_fit: bool = False,
     override_blocks: int | None = None,
+    least_blocks: int = 0,
     **sections: Any,
 ) -> Problem:
     """Make the problem whose plan is what vLLM would do.
@@ -105,6 +109,7 @@ def problem_of(
     auto_fit : --max-model-len auto: the longest length up to serving.length_tokens that fits.
     override_blocks : --num-gpu-blocks-override: the count of blocks, whatever the memory. From 0.20
         on it stands for the memory in the check, too; before, the check looks at the memory.
+    least_blocks : blocks that the engine refuses to start without (a hybrid's requests).
     sections : further sections (consumers and the like).
 
     Notes
@@ -116,6 +121,8 @@ def problem_of(
     pool: dict[str, Any] = {"name": POOL, "reserved_blocks": reserved}
     stages = range(len(layout.stages))
     figures = {str(stage): layout.block_bytes(stage) for stage in stages}
+    if least_blocks > reserved:
+        pool["min_blocks"] = least_blocks - reserved
     pool["bytes"] = figures if len(set(figures.values())) > 1 else figures["0"]
     request = {"name": REQUEST, "capacity": serving.length_tokens}
     data: dict[str, Any] = {
@@ -150,7 +157,10 @@ def _override(
         fits = longest_length(layout, serving, workers)
         if fits < (1 if "fit" in request else serving.length_tokens):
             return
-        if fits > 1:
+        held = _longest(layout, serving, max(blocks - pool["reserved_blocks"], 0))
+        if not held:
+            del data["batches"]
+        elif fits > 1:
             request |= {"capacity": fits, "fit": "capacity"}
     usable = max(blocks - pool["reserved_blocks"], 0)
     pool |= {"min_blocks": usable, "max_blocks": usable}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["full", "mla", "window", "chunked", "mamba"]
+Kind = Literal["full", "mla", "window", "chunked", "mamba", "cross"]
 Mode = Literal["none", "align", "all"]
 
 
@@ -20,7 +20,8 @@ class Spec:
     token_bytes : of keys and values a token; 0 for a state.
     state_bytes : of one request's state; 0 for attention.
     padded_bytes : what a page is padded to; None where it is not.
-    reach : window or chunk, in tokens; of a promoted layer the one that its kernel still has.
+    reach : window or chunk, or positions of the encoder, in tokens; of a promoted layer the one
+        that its kernel still has.
     mode, speculative_blocks : of a state: none, align or all; one block a draft token.
     identity : what else tells two specs apart (heads, dims, dtype, named cache dtype).
     named_dtype : MLA: the cache dtype that the layer names; None where it names none.

@@ -1,7 +1,7 @@
 """What vLLM changed in the sizing of its pool, by version.
 
-Read from runs of the pool-sizing code of 0.19.0, 0.25.1 and 0.33.0; the versions between them are a
-text search in the published wheels.
+Read from runs of the pool-sizing code of 0.19.0, 0.25.1 and 0.33.0, and from the source of 0.20.0,
+0.20.1, 0.22.0, 0.23.0, 0.24.0, 0.26.0 to 0.29.0, 0.31.0 and 0.32.0 in the published wheels.
 """
 
 from __future__ import annotations
@@ -54,23 +54,28 @@ class Version:
 
     @property
     def pads_odd_pages(self) -> bool:
-        """A page that does not divide the largest is padded to it; before, the start is refused."""
+        """A page that does not divide the largest is padded to it, whatever the backend."""
         return self.number >= (0, 26, 0)
+
+    @property
+    def pads_strided_pages(self) -> bool:
+        """So is one whose backend indexes pages by the block's stride (unify_kv_cache_spec)."""
+        return self.number >= (0, 24, 0)
 
     @property
     def pads_state_pages(self) -> bool:
         """A state page below the common page is padded to it when pages are unified."""
-        return self.number >= (0, 20, 0)
+        return self.number >= (0, 25, 0)
 
     @property
     def tokens_from_concurrency(self) -> bool:
         """The token line is int(concurrency x length); before, blocks // groups x least block."""
-        return self.number >= (0, 20, 0)
+        return self.number >= (0, 20, 1)
 
     @property
     def override_replaces_memory(self) -> bool:
         """--num-gpu-blocks-override stands in for the memory in the check, too."""
-        return self.number >= (0, 20, 0)
+        return self.number >= (0, 20, 1)
 
     @property
     def merges_mla_of_any_head(self) -> bool:
@@ -85,7 +90,27 @@ class Version:
     @property
     def mode_all_adds_speculative(self) -> bool:
         """Mode "all" charges the speculative blocks beside one block for every block of tokens."""
+        return self.number >= (0, 22, 0)
+
+    @property
+    def refuses_requests_above_states(self) -> bool:
+        """max_num_seqs above the state blocks is refused (#38270); 0.19 captures fewer graphs."""
         return self.number >= (0, 20, 0)
+
+    @property
+    def has_draft_kv_dtype(self) -> bool:
+        """--speculative-config knows kv_cache_dtype."""
+        return self.number >= (0, 26, 0)
+
+    @property
+    def aligns_latent_to_128(self) -> bool:
+        """Beside states, blocks of MLA layers are multiples of 128 tokens."""
+        return self.number >= (0, 27, 0)
+
+    @property
+    def window_includes_edge(self) -> bool:
+        """Cohere-2's windows hold one token more than sliding_window (models/commandr.py)."""
+        return self.number >= (0, 29, 0)
 
 
 def version_of(text: str) -> Version:

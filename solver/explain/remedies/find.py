@@ -56,7 +56,8 @@ def _variants(what_if: WhatIf) -> Iterator[Remedy | RuledOut]:
             yield RuledOut(change, f"does not help: {what_if.why_not(*variant.set)}")
             continue
         flags = " ".join(f"--set {quote(entry)}" for entry in variant.set)
-        yield Remedy(change, None, variant.name, f"variant {variant.name}: {flags}")
+        note = f" ({variant.note})" if variant.note else ""
+        yield Remedy(change, None, variant.name, f"variant {variant.name}{note}: {flags}")
 
 
 def _choices(what_if: WhatIf) -> Iterator[RuledOut]:

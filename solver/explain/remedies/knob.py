@@ -75,7 +75,20 @@ def turned(what_if: WhatIf, knobs: Iterator[Knob]) -> Iterator[tuple[Fraction, R
             continue
         size = Fraction(abs(value - knob.now), max(abs(knob.now), 1))
         was = knob.write(knob.now) if knob.was is None else knob.was
-        yield size, Remedy(knob.change, was, knob.write(value), knob.text(value))
+        to = knob.write(value)
+        yield (
+            size,
+            Remedy(knob.change, was, to, _spoken(what_if, knob.change, to, knob.text(value))),
+        )
+
+
+def _spoken(what_if: WhatIf, change: str, to: Value, text: str) -> str:
+    """The remedy in the caller's own words, where the problem has a label for the field."""
+    label = what_if.problem.labels.get(change)
+    if label is None:
+        return text
+    flag = label if " " in label else f"{label} {to}"
+    return f"{flag} ({text})"
 
 
 def _why_not(what_if: WhatIf, knob: Knob) -> str:

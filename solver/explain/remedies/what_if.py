@@ -14,6 +14,7 @@ from kvplan.solver.explain.conflict.demands import Item, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
 
+_ASIDE = ("relax", "variants", "labels")
 OUTSIDE = "not involved in the conflict"
 
 
@@ -29,7 +30,7 @@ class WhatIf:
     def data(self) -> dict[str, Any]:
         """The problem as plain data, without what is only for explanations."""
         data = self.problem.model_dump(mode="json", exclude_unset=True)
-        return {key: value for key, value in data.items() if key not in ("relax", "variants")}
+        return {key: value for key, value in data.items() if key not in _ASIDE}
 
     @cached_property
     def shortage(self) -> Shortage:

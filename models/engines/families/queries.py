@@ -1,0 +1,49 @@
+"""Attention alike in every layer whose KV heads go by a name of their own."""
+
+from __future__ import annotations
+
+from kvplan.models.engines.families.fields import Fields
+from kvplan.models.engines.layers import Attention, Layer
+
+
+def _alike(fields: Fields, heads: int, dim: int) -> list[Layer]:
+    return [Attention(index, "full", heads, dim, dim) for index in range(fields.layers)]
+
+
+def _queries(fields: Fields) -> int:
+    return fields.count("num_attention_heads", least=1)
+
+
+def multi_query(fields: Fields) -> list[Layer]:
+    """GPT-BigCode: one KV head with multi_query, else as many as query heads."""
+    fields.require("num_hidden_layers", "num_attention_heads")
+    heads = 1 if fields.switch("multi_query", default=True) else _queries(fields)
+    return _alike(fields, heads, fields.head_dim)
+
+
+def falcon(fields: Fields) -> list[Layer]:
+    """Falcon: num_kv_heads in the new decoder, else one with multi_query, else the query heads."""
+    fields.require("num_hidden_layers", "num_attention_heads")
+    if fields.switch("new_decoder_architecture"):
+        heads = fields.count("num_kv_heads", _queries(fields), least=1)
+    else:
+        heads = 1 if fields.switch("multi_query", default=True) else _queries(fields)
+    return _alike(fields, heads, fields.head_dim)
+
+
+def nested(fields: Fields) -> list[Layer]:
+    """DBRX, MPT: attn_config.kv_n_heads."""
+    fields.require("num_hidden_layers", "num_attention_heads")
+    heads = _queries(fields)
+    if fields.has("attn_config"):
+        heads = fields.inner("attn_config").count("kv_n_heads", heads, least=1)
+    return _alike(fields, heads, fields.head_dim)
+
+
+def chatglm(fields: Fields) -> list[Layer]:
+    """ChatGLM, GLM-4 of 2024: multi_query_group_num KV heads of kv_channels elements."""
+    fields.require("num_hidden_layers", "num_attention_heads")
+    heads = _queries(fields)
+    if fields.switch("multi_query_attention"):
+        heads = fields.count("multi_query_group_num", least=1)
+    return _alike(fields, heads, fields.count("kv_channels", fields.head_dim, least=1))

@@ -1,0 +1,150 @@
+"""Everything that flags and layers resolve to: a server, and the problem that it faces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.vllm.budget import quota_of, rank_budget
+from kvplan.models.engines.vllm.connectors import check_other_flags
+from kvplan.models.engines.vllm.defaults import sequences
+from kvplan.models.engines.vllm.graphs import captures
+from kvplan.models.engines.vllm.grouping import layout_of
+from kvplan.models.engines.vllm.layout import Layout, Serving, stages_of
+from kvplan.models.engines.vllm.pages import specs_of
+from kvplan.models.engines.vllm.problem import Worker, problem_of
+from kvplan.models.engines.vllm.refusals import check_sharing, check_specs, states_text
+from kvplan.models.engines.vllm.serving import length_tokens, serving_of
+from kvplan.models.engines.vllm.spec import Spec
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.problem import Problem
+
+
+@dataclass(frozen=True)
+class Server:
+    """Everything that the flags resolve to.
+
+    Attributes
+    ----------
+    auto_fit : the length may shrink to what fits.
+    override_blocks : --num-gpu-blocks-override.
+    state_requests : requests that must each find a state block; 0 where nothing asks for that.
+    """
+
+    serving: Serving
+    specs: tuple[Spec, ...]
+    layout: Layout
+    workers: tuple[Worker, ...]
+    auto_fit: bool
+    override_blocks: int | None
+    state_requests: int = 0
+
+    @property
+    def block_count(self) -> int:
+        """Blocks that are allocated: those of the poorest rank, or the override."""
+        if self.override_blocks is not None:
+            return self.override_blocks
+        counts = [
+            max(worker.quota_bytes, 0) // self.layout.block_bytes(worker.stage)
+            for worker in self.workers
+            if self.layout.block_bytes(worker.stage)
+        ]
+        return min(counts, default=0)
+
+    def problem(self, name: str = "") -> Problem:
+        """Make the problem."""
+        return problem_of(
+            self.layout,
+            self.serving,
+            self.workers,
+            name=name,
+            auto_fit=self.auto_fit,
+            override_blocks=self.override_blocks,
+            least_blocks=self.state_requests,
+        )
+
+
+def server_of(architecture: Architecture, settings: Mapping[str, Any]) -> Server:
+    """Resolve flags and layers.
+
+    Raises
+    ------
+    InvalidProblem : what this version of vLLM would refuse, or flags that do not fit the model.
+    """
+    serving = serving_of(architecture, settings)
+    specs, counts = specs_of(architecture, settings, serving)
+    if not specs:
+        raise InvalidProblem.at("--engine vllm", "a model with layers that keep something", "none")
+    if 0 in counts:
+        expected = "stages that each have a layer with a cache (vLLM divides by its pages)"
+        raise InvalidProblem.at("--pipeline-parallel-size", expected, f"layers a stage: {counts}")
+    check_specs(specs, serving)
+    check_sharing(architecture, settings)
+    check_other_flags(architecture, settings, specs)
+    server = Server(
+        serving=serving,
+        specs=tuple(specs),
+        layout=layout_of(specs, serving, stages_of(counts)),
+        workers=_workers(architecture, settings, serving),
+        auto_fit=length_tokens(architecture, settings)[1],
+        override_blocks=settings["num_gpu_blocks_override"],
+        state_requests=_state_requests(settings, serving, specs),
+    )
+    _check_override(server)
+    return server
+
+
+def _state_requests(settings: Mapping[str, Any], serving: Serving, specs: list[Spec]) -> int:
+    """Requests that need a state block each: --max-num-seqs, where decode graphs are captured.
+
+    (CompilationConfig.resolve_cudagraph_mode_and_sizes, #38270.) Without --max-num-seqs and a card
+    to derive it from nothing is asked for.
+    """
+    if not serving.version.refuses_requests_above_states:
+        return 0
+    if captures(settings) != "full" or not any(spec.kind == "mamba" for spec in specs):
+        return 0
+    requests = sequences(settings, serving.version)
+    known = requests.given or settings.get("total_bytes") is not None
+    return int(requests.value) if known else 0
+
+
+def _check_override(server: Server) -> None:
+    """Refuse an override below the states that its requests need.
+
+    Raises
+    ------
+    InvalidProblem : with vLLM's own words.
+    """
+    blocks = server.override_blocks
+    if blocks is None or server.state_requests <= blocks:
+        return
+    ((said, count),) = states_text(server.state_requests, blocks).items()
+    raise InvalidProblem.at("--max-num-seqs", f"at most {blocks}: {said} {count}", "more")
+
+
+def _workers(
+    architecture: Architecture, settings: Mapping[str, Any], serving: Serving
+) -> tuple[Worker, ...]:
+    """Ranks by stage, alike within one; with several --available figures one rank for each."""
+    stages = max(1, int(settings["pipeline_parallel_size"]))
+    given = settings["available"]
+    budgets: list[dict[str, Any]]
+    if given:
+        budgets = [{"quota": int(quota)} for quota in given]
+    else:
+        budgets = [rank_budget(architecture, settings, serving.version)]
+    if len(budgets) == 1:
+        budgets *= stages
+    each, left = divmod(len(budgets), stages)
+    if left:
+        expected = f"one figure, or as many for each of {stages} stages"
+        raise InvalidProblem.at("--available", expected, str(len(budgets)))
+    return tuple(
+        Worker(
+            f"gpu{index}" if len(budgets) > 1 else "gpu", index // each, budget, quota_of(budget)
+        )
+        for index, budget in enumerate(budgets)
+    )

@@ -1,0 +1,111 @@
+"""From flags to what the pool depends on: lengths, steps, batches, layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.models.engines.launch import human_count
+from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.vllm.defaults import sequences, step_tokens
+from kvplan.models.engines.vllm.flags import HUMAN
+from kvplan.models.engines.vllm.layout import Serving
+from kvplan.models.engines.vllm.retired import check_supported
+from kvplan.models.engines.vllm.runner import batches_in_flight
+from kvplan.models.engines.vllm.speculation import speculation
+from kvplan.models.engines.vllm.versions import Version, version_of
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import Misfit, shown
+
+
+def weights_dtype(architecture: Architecture, settings: Mapping[str, Any]) -> str:
+    """--dtype, or the config's.
+
+    Raises
+    ------
+    InvalidProblem : neither says it.
+    """
+    short = {"half": "float16", "float": "float32"}
+    word = settings["dtype"] if settings["dtype"] != "auto" else architecture.dtype
+    if not word:
+        raise InvalidProblem.at("--dtype", "bfloat16 or float16 (the config names none)", "auto")
+    return short.get(word, str(word))
+
+
+def length_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[int, bool]:
+    """Longest request, and whether it may shrink (auto, -1); 128k is 128,000, 128K 131,072."""
+    text = settings["max_model_len"]
+    if text is None or text.lower() in ("auto", "-1"):
+        if not architecture.max_positions:
+            raise InvalidProblem.at("--max-model-len", "tokens (the config names none)", "none")
+        return architecture.max_positions, text is not None
+    try:
+        tokens = human_count(text, HUMAN)
+    except Misfit as error:
+        raise InvalidProblem.at("--max-model-len", error.expected, error.got) from None
+    if tokens is None and text.isdecimal():
+        tokens = int(text)
+    if tokens is None or tokens < 1:
+        raise InvalidProblem.at("--max-model-len", "tokens, or auto", shown(text))
+    return tokens, False
+
+
+def _checked_steps(settings: Mapping[str, Any], version: Version, length: int, step: int) -> None:
+    """What SchedulerConfig.verify_max_model_len refuses.
+
+    Raises
+    ------
+    InvalidProblem : a step below --max-num-seqs, or below the length without chunked prefill.
+    """
+    requests = sequences(settings, version)
+    if requests.value < 1:
+        raise InvalidProblem.at("--max-num-seqs", "at least 1", str(requests.value))
+    if step < requests.value:
+        raise InvalidProblem.at(
+            "--max-num-batched-tokens",
+            f"at least --max-num-seqs ({requests.value}), or --max-num-seqs {step}",
+            str(step),
+        )
+    if settings["enable_chunked_prefill"] is False and step < length:
+        expected = f"at least --max-model-len ({length}) without chunked prefill"
+        raise InvalidProblem.at("--max-num-batched-tokens", expected, str(step))
+
+
+def serving_of(architecture: Architecture, settings: Mapping[str, Any]) -> Serving:
+    """Read what the pool depends on.
+
+    Raises
+    ------
+    InvalidProblem : what this version of vLLM would refuse.
+    """
+    version = version_of(settings["engine_version"])
+    check_supported(architecture, settings, version)
+    draft = speculation(architecture, settings)
+    modules = sum(layer.draft for layer in draft.layers)
+    layout = settings["kv_cache_layout"]
+    packed = settings["kv_cache_layout"].startswith("B")
+    if packed and not version.has_packed_layout:
+        raise InvalidProblem.at("--kv-cache-layout", f"LBNHC with vLLM {version.text}", layout)
+    length = length_tokens(architecture, settings)[0]
+    step = step_tokens(settings, version, length).value
+    _checked_steps(settings, version, length, step)
+    return Serving(
+        version=version,
+        length_tokens=length,
+        batch_tokens=step,
+        batches_in_flight=batches_in_flight(settings, version, architecture, draft).value,
+        context_shards=max(1, int(settings["decode_context_parallel_size"])),
+        packed=packed,
+        unify_hybrid=bool(settings["disable_hybrid_kv_cache_manager"]),
+        checkpoint_blocks=int(settings["prefill_checkpoint_blocks"]),
+        retained_tokens=max(0, draft.tokens - 1) if modules > 1 else 0,
+        group_layers=int(settings["group_layers"]),
+        compact_windows=bool(settings["compact_draft_pages"]),
+        strided=version.pads_strided_pages and _strided(settings),
+    )
+
+
+def _strided(settings: Mapping[str, Any]) -> bool:
+    """Whether the attention backend reads pages by the block's stride: FlashAttention, Triton."""
+    backend = settings["attention_backend"]
+    return backend is None or backend.upper() in ("FLASH_ATTN", "TRITON_ATTN")
