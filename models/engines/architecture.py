@@ -48,13 +48,21 @@ def load_architecture(
     ------
     InvalidProblem : not a config, an unknown architecture, or a field that is missing.
     """
+    return read_architecture(_laid_over(load_config(source), overrides or {}))
+
+
+def load_config(source: str | Path) -> Mapping[str, Any]:
+    """Read the mapping of a config.json, or the one under `config`.
+
+    Raises
+    ------
+    InvalidProblem : the file cannot be read, or holds no mapping.
+    """
     data = load_data(source)
     if not isinstance(data, Mapping):
         raise InvalidProblem.at("config", "a mapping (a model's config.json)", shown(data))
     inner = data.get("config")
-    if isinstance(inner, Mapping) and "model_type" not in data:
-        return read_architecture(_laid_over(inner, overrides or {}))
-    return read_architecture(_laid_over(data, overrides or {}))
+    return inner if isinstance(inner, Mapping) and "model_type" not in data else data
 
 
 def _laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

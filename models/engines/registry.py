@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from kvplan.models.engines.assumed import Assumed, Derivation
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 
@@ -66,6 +67,7 @@ class Settings(Mapping[str, Any]):
     ----------
     given : keys that were given, not left to their default.
     notes : lines on the command line itself, such as flags that leave the sizes alone.
+    assumed : what the engine derived; None before its rules were asked.
     """
 
     def __init__(
@@ -74,6 +76,13 @@ class Settings(Mapping[str, Any]):
         self._values = {flag.key: flag.default for flag in flags} | dict(given)
         self.given = frozenset(given)
         self.notes = notes
+        self.assumed: tuple[Assumed, ...] | None = None
+
+    def resolved(self, derivation: Derivation) -> Settings:
+        """Return the settings with what an engine derives laid over them, and a list of it."""
+        settings = Settings((), derivation.values, self.notes)
+        settings.given, settings.assumed = self.given, tuple(derivation.assumed)
+        return settings
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]

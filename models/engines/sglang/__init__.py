@@ -3,6 +3,8 @@
 from kvplan.models.engines.sglang.figures import figures
 from kvplan.models.engines.sglang.flags import FLAGS
 from kvplan.models.engines.sglang.pools import build
+from kvplan.models.engines.sglang.refusal import refusal
+from kvplan.models.engines.sglang.resolve import assumptions
 from kvplan.models.engines.sglang.split import optimize
 
-__all__ = ["FLAGS", "build", "figures", "optimize"]
+__all__ = ["FLAGS", "assumptions", "build", "figures", "optimize", "refusal"]

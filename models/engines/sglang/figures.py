@@ -13,6 +13,7 @@ from kvplan.models.engines.sglang.flags import (
     estimated_requests,
     wanted_requests,
 )
+from kvplan.models.engines.sglang.resolve import resolve
 from kvplan.models.engines.sglang.states import recurrent_layers, slot_parts, slots_of_request
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
@@ -57,6 +58,7 @@ def figures(
     architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
 ) -> dict[str, str]:
     """Return the lines of the log by their labels, those of the first stage."""
+    settings = resolve(architecture, settings)
     tokens = tokens_of(problem, plan, "full")
     if is_compressed(architecture):
         window = tokens_of(problem, plan, "window")

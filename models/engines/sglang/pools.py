@@ -21,6 +21,7 @@ from kvplan.models.engines.sglang.cells import (
 from kvplan.models.engines.sglang.compressed import build_compressed, is_compressed
 from kvplan.models.engines.sglang.demand import request_cap, request_tokens, shared_tokens
 from kvplan.models.engines.sglang.flags import check_sizes, ratio_rule, swa_ratio
+from kvplan.models.engines.sglang.resolve import resolve
 from kvplan.models.engines.sglang.states import recurrent_layers, state_section
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
@@ -36,9 +37,10 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     """
     refuse_cross(architecture, "sglang")
     check_sizes(settings)
+    known = resolve(architecture, settings)
     if is_compressed(architecture):
-        return build_compressed(architecture, settings)
-    return _problem(architecture, settings, free=False)
+        return build_compressed(architecture, known)
+    return _problem(architecture, known, free=False)
 
 
 def open_split(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
@@ -46,7 +48,7 @@ def open_split(architecture: Architecture, settings: Mapping[str, Any]) -> Probl
 
     The flag's range (0, 1] stays: no more window tokens than full ones.
     """
-    return _problem(architecture, settings, free=True)
+    return _problem(architecture, resolve(architecture, settings), free=True)
 
 
 def _problem(architecture: Architecture, settings: Mapping[str, Any], *, free: bool) -> Problem:
