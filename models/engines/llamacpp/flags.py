@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.layers import Architecture, Compressed
 from kvplan.models.engines.llamacpp.rows import ROW_TYPES
 from kvplan.models.engines.registry import Flag
 from kvplan.models.errors import InvalidProblem
@@ -78,6 +78,8 @@ def context_of(architecture: Architecture, settings: Mapping[str, Any]) -> Conte
     ubatch = min(batch, int(settings["ubatch_size"]) or batch)
     total = padded(asked)
     if settings["kv_unified"]:
-        return Context(total, total, 1, sequences, batch, ubatch)
+        compressed = any(isinstance(one, Compressed) for one in architecture.layers)
+        streams = sequences if compressed else 1  # DeepSeek-V4 keeps sequences apart
+        return Context(total, total, streams, sequences, batch, ubatch)
     cells = padded(total // sequences)
     return Context(cells, cells * sequences, sequences, sequences, batch, ubatch)

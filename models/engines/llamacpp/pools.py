@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, refuse_cross
-from kvplan.models.engines.llamacpp.caches import StateCache, TokenCache, state_cache, token_caches
+from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
 from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
+from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
@@ -68,6 +69,8 @@ def _pool(cache: TokenCache) -> dict[str, Any]:
 def _rule(cache: TokenCache, context: Context) -> dict[str, Any]:
     """Write how many cells a sequence takes: all of its context, or window + ubatch."""
     rule: dict[str, Any] = {"name": cache.name, "pool": cache.name, "kind": "full"}
+    if cache.ratio > 1:
+        return rule | {"tokens_per_block": PAD * cache.ratio}
     if cache.window and cache.cells < context.cells:
         reach = cache.window * (context.sequences if context.streams == 1 else 1)
         rule |= {"kind": "window", "keep": "in_flight", "window": reach}
@@ -91,7 +94,9 @@ def figures(
     context = context_of(architecture, settings)
     lines = {"n_ctx": str(context.total), "n_ctx_seq": str(context.cells)}
     lines |= {"n_batch": str(context.batch), "n_ubatch": str(context.ubatch)}
+    total = 0
     for cache in token_caches(architecture, settings):
+        total += plan.blocks[cache.name] * PAD * (cache.key_bytes + cache.value_bytes)
         rows = plan.blocks[cache.name] * PAD
         lines[f"{cache.name} cells"] = str(rows // cache.streams)
         lines[f"{cache.name} layers"] = str(cache.layers)
@@ -99,6 +104,7 @@ def figures(
         lines[f"{cache.name} K"] = mib(rows * cache.key_bytes)
         lines[f"{cache.name} V"] = mib(rows * cache.value_bytes)
         lines[f"{cache.name} size"] = mib(rows * (cache.key_bytes + cache.value_bytes))
+    lines["KV total"] = mib(total)
     state = state_cache(architecture, settings)
     if state is not None:
         rows = plan.blocks["state"]
