@@ -45,7 +45,8 @@ def read_settings(
     InvalidProblem : one fault for each unknown flag and each value that does not fit.
     """
     line = read_line(arguments)
-    reader = _Reader(flags, common, dialect)
+    named = {"program": line.program} if line.program else {}
+    reader = _Reader(flags, {**common, **named}, dialect)
     reader.variables(line.variables)
     reader.image(line.image_version)
     reader.before(list(line.before))

@@ -1,5 +1,6 @@
 """SGLang 0.5.23: pools of tokens by a cell size, window and state pools by fixed ratios."""
 
+from kvplan.models.engines.sglang.dialect import DIALECT
 from kvplan.models.engines.sglang.figures import figures
 from kvplan.models.engines.sglang.flags import FLAGS
 from kvplan.models.engines.sglang.pools import build
@@ -7,4 +8,4 @@ from kvplan.models.engines.sglang.refusal import refusal
 from kvplan.models.engines.sglang.resolve import assumptions
 from kvplan.models.engines.sglang.split import optimize
 
-__all__ = ["FLAGS", "assumptions", "build", "figures", "optimize", "refusal"]
+__all__ = ["DIALECT", "FLAGS", "assumptions", "build", "figures", "optimize", "refusal"]

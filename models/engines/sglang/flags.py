@@ -11,6 +11,7 @@ from kvplan.models.engines.registry import Flag
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import shown
 
+FOUR_BITS = ("nvfp4", "fp4_mx_block16", "fp4_e2m1")  # their scales are not modelled
 ELEMENT_BYTES = {"bf16": 2, "bfloat16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "mxfp8": 1}
 DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
@@ -21,11 +22,21 @@ FLAGS = (
     Flag("--free-after-load", "bytes", None, "measured: free bytes after the weights load"),
     Flag("--mem-fraction-static", "number", None, "share for weights and pools"),
     Flag("--device", "word", "cuda", "pages of an npu are not padded", ("cuda", "npu")),
-    Flag("--tp-size", "count", 1, "tensor parallel ranks"),
-    Flag("--pp-size", "count", 1, "pipeline stages"),
-    Flag("--dp-size", "count", 1, "data parallel replicas"),
+    Flag(
+        "--tp-size", "count", 1, "tensor parallel ranks", aliases=("--tensor-parallel-size", "--tp")
+    ),
+    Flag("--pp-size", "count", 1, "pipeline stages", aliases=("--pipeline-parallel-size", "--pp")),
+    Flag(
+        "--dp-size", "count", 1, "data parallel replicas", aliases=("--data-parallel-size", "--dp")
+    ),
     Flag("--enable-dp-attention", "switch", False, "replicas share the tensor parallel ranks"),
-    Flag("--dcp-size", "count", 1, "decode context parallel ranks"),
+    Flag(
+        "--dcp-size",
+        "count",
+        1,
+        "decode context parallel ranks",
+        aliases=("--decode-context-parallel-size",),
+    ),
     Flag("--page-size", "count", None, "tokens of a page; default by model, card and backend"),
     Flag("--dtype", "word", "auto", "weights", DTYPES),
     Flag("--attention-backend", "word", None, "kernels; default by model and card"),
@@ -35,7 +46,11 @@ FLAGS = (
     Flag("--dsa-decode-backend", "word", None, "sparse attention: decides the rows"),
     Flag("--context-length", "count", None, "longest request in tokens; default the model's"),
     Flag(
-        "--kv-cache-dtype", "word", "auto", "element of keys and values", ("auto", *ELEMENT_BYTES)
+        "--kv-cache-dtype",
+        "word",
+        "auto",
+        "element of keys and values",
+        ("auto", *ELEMENT_BYTES, *FOUR_BITS),
     ),
     Flag("--max-total-tokens", "count", None, "tokens of the pool at most"),
     Flag("--max-running-requests", "count", None, "requests at once"),
@@ -47,10 +62,23 @@ FLAGS = (
     Flag("--disable-hybrid-swa-memory", "switch", False, "window layers keep every token"),
     Flag("--mamba-full-memory-ratio", "number", Fraction(9, 10), "state bytes for a byte of KV"),
     Flag("--max-mamba-cache-size", "count", None, "state slots"),
-    Flag("--mamba-radix-cache-strategy", "word", "auto", "state checkpoints", STRATEGIES),
+    Flag(
+        "--mamba-radix-cache-strategy",
+        "word",
+        "auto",
+        "state checkpoints",
+        STRATEGIES,
+        aliases=("--mamba-scheduler-strategy",),
+    ),
     Flag("--mamba-ssm-dtype", "word", None, "element of recurrent states"),
     Flag("--speculative-algorithm", "word", None, "EAGLE(3), NEXTN, STANDALONE, NGRAM, DFLASH"),
-    Flag("--speculative-draft-model-path", "word", None, "the draft's config.json"),
+    Flag(
+        "--speculative-draft-model-path",
+        "word",
+        None,
+        "the draft's config.json",
+        aliases=("--speculative-draft-model",),
+    ),
     Flag("--speculative-dflash-block-size", "count", None, "tokens of a DFLASH block"),
     Flag("--speculative-ngram-max-bfs-breadth", "count", 10, "branches of NGRAM"),
     Flag("--speculative-num-steps", "count", None, "draft steps"),
@@ -93,6 +121,9 @@ def check_sizes(settings: Mapping[str, Any]) -> None:
 def element_bytes(architecture: Architecture, settings: Mapping[str, Any]) -> int:
     """Bytes of one key or value; "auto" is the model's own dtype."""
     word = settings["kv_cache_dtype"]
+    if word in FOUR_BITS:
+        expected = f"one of auto, {', '.join(ELEMENT_BYTES)} (scales of 4 bits are not modelled)"
+        raise InvalidProblem.at("--kv-cache-dtype", expected, shown(word))
     if word != "auto":
         return ELEMENT_BYTES[word]
     return DTYPE_BITS[model_dtype(architecture, settings)] // 8
