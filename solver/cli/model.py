@@ -13,9 +13,10 @@ def model(
     config: Annotated[
         str | None,
         typer.Argument(
-            metavar="CONFIG.json",
+            metavar="CONFIG",
             show_default=False,
-            help="The model's config; - is standard input. Only --flags does without.",
+            help="The model's config.json, its folder, or a GGUF file; - is standard input. "
+            "Only --flags does without.",
         ),
     ] = None,
     engine: Annotated[
@@ -76,7 +77,7 @@ def model(
     if config is None:
         raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
-    from kvplan.models.engines.architecture import load_architecture
+    from kvplan.models.engines.architecture import load_model
     from kvplan.models.engines.launch import Dialect
     from kvplan.models.engines.settings import read_settings
     from kvplan.solver.cli.model_answer import Answer
@@ -85,8 +86,8 @@ def model(
     dialect = getattr(adapter, "DIALECT", Dialect())
     settings = read_settings(adapter.FLAGS, context.args, common, dialect)
     mean = _mean(mean_tokens, optimize)
-    architecture = load_architecture(config, _overrides(settings))
-    answer = Answer(adapter, architecture, settings)
+    known, weights = load_model(config, _overrides(settings))
+    answer = Answer(adapter, known, settings.weighed(weights, known))
     return answer.printed(tuple(check or ()), optimize=optimize, mean_tokens=mean, as_json=as_json)
 
 

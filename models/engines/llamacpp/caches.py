@@ -7,6 +7,8 @@ and a recurrent one; DeepSeek-V4 has others (compressed.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Attention, Latent, Recurrent
@@ -16,7 +18,13 @@ from kvplan.models.engines.llamacpp.compressed import (
     compressed_layers,
     compressor_states,
 )
-from kvplan.models.engines.llamacpp.flags import Context, context_of
+from kvplan.models.engines.llamacpp.flags import (
+    Context,
+    context_of,
+    is_flash_off,
+    sequences_of,
+)
+from kvplan.models.engines.llamacpp.offload import first_cached
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.engines.llamacpp.rows import ROW_TYPES, row_bytes
 from kvplan.models.errors import InvalidProblem
@@ -38,17 +46,19 @@ def token_caches(architecture: Architecture, settings: Mapping[str, Any]) -> lis
         return list(compressed_caches(architecture, settings))
     context = context_of(architecture, settings)
     layers = [one for one in kept if isinstance(one, Attention | Latent)]
+    start = first_cached(architecture, settings)
     full = [one for one in layers if not _reach(one)]
     window = [one for one in layers if _reach(one)]
     caches = []
     for name, members in (("full", full), ("window", window)):
         if members:
-            caches.append(_cache(name, members, layers, context, settings))
+            caches.append(_cache(name, members, layers, context, start, settings))
     owners = [one for one in layers if isinstance(one, Latent) and one.index_dim]
     if owners:
-        keys = sum(row_bytes(settings["cache_type_k"], one.index_dim) for one in owners)
-        index = TokenCache("index", 0, len(owners), context.cells, context.streams, keys, 0)
-        caches.append(index)
+        rows = [row_bytes(settings["cache_type_k"], one.index_dim) for one in owners]
+        index = TokenCache("index", 0, len(owners), context.cells, context.streams, sum(rows), 0)
+        host = sum(compress(rows, [one.index < start for one in owners]))
+        caches.append(replace(index, host_key_bytes=host))
     return caches
 
 
@@ -61,6 +71,7 @@ def _cache(
     members: Sequence[Attention | Latent],
     layers: Sequence[Attention | Latent],
     context: Context,
+    start: int,
     settings: Mapping[str, Any],
 ) -> TokenCache:
     """Build a cache; without flash attention values are padded to the widest layer's row."""
@@ -68,14 +79,19 @@ def _cache(
     cells = context.cells
     if reach and not settings["swa_full"]:
         cells = context.window_cells(reach)
-    widest = max(map(_value_values, layers)) if settings["flash_attn"] == "off" else 0
-    keys = sum(row_bytes(settings["cache_type_k"], _key_values(one)) for one in members)
-    values = sum(
-        row_bytes(settings["cache_type_v"], max(widest, wide))
-        for one in members
-        if (wide := _value_values(one))
+    widest = max(map(_value_values, layers)) if is_flash_off(settings) else 0
+    keys = [row_bytes(settings["cache_type_k"], _key_values(one)) for one in members]
+    values = [
+        row_bytes(settings["cache_type_v"], max(widest, wide)) if wide else 0
+        for wide in map(_value_values, members)
+    ]
+    cache = TokenCache(name, reach, len(members), cells, context.streams, sum(keys), sum(values))
+    above = [one.index < start for one in members]
+    return replace(
+        cache,
+        host_key_bytes=sum(compress(keys, above)),
+        host_value_bytes=sum(compress(values, above)),
     )
-    return TokenCache(name, reach, len(members), cells, context.streams, keys, values)
 
 
 def _key_values(layer: Attention | Latent) -> int:
@@ -97,7 +113,7 @@ def _check(architecture: Architecture, settings: Mapping[str, Any]) -> None:
         if isinstance(layer, Attention):
             row_bytes(key, layer.key_dim)
             row_bytes(value, layer.value_dim)
-    if ROW_TYPES[value].values > 1 and settings["flash_attn"] == "off":
+    if ROW_TYPES[value].values > 1 and is_flash_off(settings):
         expected = "flash attention, which quantised values need"
         raise InvalidProblem.at("--flash-attn", expected, "off")
 
@@ -113,10 +129,18 @@ def state_cache(architecture: Architecture, settings: Mapping[str, Any]) -> Stat
     layers = [one for one in architecture.target if isinstance(one, Recurrent)]
     if not layers:
         return None
-    conv = sum(max(0, one.conv_kernel - 1) * one.conv_channels for one in layers)
-    recurrent = sum(one.heads * one.head_dim * one.state_dim for one in layers)
+    sizes = [_state_values(one) for one in layers]
+    conv, recurrent = (sum(side) for side in zip(*sizes, strict=True))
+    start = first_cached(architecture, settings)
+    host = sum(compress(map(sum, sizes), [one.index < start for one in layers]))
     rolls = known_as(architecture) in ROLLBACK
     rows = 1 + (int(settings["draft_max"]) if rolls else 0)
-    sequences = int(settings["parallel"])
-    count = architecture.total_layers
-    return StateCache(count, sequences, rows, conv * STATE_BYTES, recurrent * STATE_BYTES)
+    sequences, count = sequences_of(settings), architecture.total_layers
+    cache = StateCache(count, sequences, rows, conv * STATE_BYTES, recurrent * STATE_BYTES)
+    return replace(cache, host_bytes=host * STATE_BYTES)
+
+
+def _state_values(layer: Recurrent) -> tuple[int, int]:
+    """Values of a layer's convolution and of its recurrent state."""
+    taps = max(0, layer.conv_kernel - 1)
+    return taps * layer.conv_channels, layer.heads * layer.head_dim * layer.state_dim

@@ -12,9 +12,12 @@ from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Compressed
 from kvplan.models.engines.llamacpp.architectures import ROLLBACK, known_as
-from kvplan.models.engines.llamacpp.flags import Context, context_of, padded
+from kvplan.models.engines.llamacpp.flags import Context, context_of, padded, sequences_of
+from kvplan.models.engines.llamacpp.offload import first_cached
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.engines.llamacpp.rows import row_bytes
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
 
 NEAR, FAR = 4, 128  # tokens of a compressed row
 F32, TENSORS = 4, 2  # a compressor keeps sums and scores
@@ -29,6 +32,9 @@ def compressed_caches(
     architecture: Architecture, settings: Mapping[str, Any]
 ) -> tuple[TokenCache, ...]:
     """Window, rows of each ratio, and indexer keys; a cell of ratio r is pad256(ceil(n / r))."""
+    if first_cached(architecture, settings):
+        expected = "all layers on the device (DeepSeek-V4's partly on the host is not modelled)"
+        raise InvalidProblem.at("--n-gpu-layers", expected, shown(settings["n_gpu_layers"]))
     context, word = context_of(architecture, settings), settings["cache_type_k"]
     layers = compressed_layers(architecture)
     head = {one.index: row_bytes(word, one.latent_dim + one.rope_dim) for one in layers}
@@ -66,4 +72,4 @@ def compressor_states(architecture: Architecture, settings: Mapping[str, Any]) -
             rows += FAR * (one.latent_dim + one.rope_dim)
     kept = 1 + (int(settings["draft_max"]) if known_as(architecture) in ROLLBACK else 0)
     count = architecture.total_layers
-    return StateCache(count, int(settings["parallel"]), kept, 0, TENSORS * rows * F32)
+    return StateCache(count, sequences_of(settings), kept, 0, TENSORS * rows * F32)

@@ -11,8 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, refuse_cross
+from kvplan.models.engines.llamacpp.architectures import known_as
 from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
-from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
+from kvplan.models.engines.llamacpp.flags import (
+    PAD,
+    SERVER,
+    SERVER_SEQUENCES,
+    Context,
+    context_of,
+    is_automatic,
+)
+from kvplan.models.engines.llamacpp.offload import device_bytes, first_cached, layer_count
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
@@ -35,12 +44,12 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     pools, caches = [_pool(cache) for cache in tokens], [_rule(one, context) for one in tokens]
     if state is not None:
         each = state.conv_bytes + state.recurrent_bytes
-        pools.append({"name": "state", "bytes": each})
+        pools.append({"name": "state", "bytes": _placed(each, state.host_bytes)})
         caches.append({"name": "state", "pool": "state", "kind": "state", "blocks": state.rows})
     return Problem.model_validate(
         {
             "name": f"{architecture.name} in llama.cpp",
-            "ranks": [{"name": "device", "quota": _quota(settings)}],
+            "ranks": _ranks(architecture, settings, tokens, state),
             "tokens_per_block": PAD,
             "pools": pools,
             "caches": caches,
@@ -50,10 +59,33 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     )
 
 
-def _quota(settings: Mapping[str, Any]) -> int:
+def _ranks(
+    architecture: Architecture,
+    settings: Mapping[str, Any],
+    tokens: list[TokenCache],
+    state: StateCache | None,
+) -> list[dict[str, Any]]:
+    """Write the device, and the host with just the bytes of the layers that stay there."""
+    ranks = [{"name": "device", "quota": _quota(architecture, settings)}]
+    host = sum(
+        cache.cells * cache.streams * (cache.host_key_bytes + cache.host_value_bytes)
+        for cache in tokens
+    )
+    if state is not None:
+        host += state.sequences * state.rows * state.host_bytes
+    return [*ranks, {"name": "host", "stage": 1, "quota": host}] if host else ranks
+
+
+def _quota(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """--available, or what the weights on the device leave of the card."""
     if settings["available"] is not None:
         return int(settings["available"])
     total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
+    listed = settings.get("weights")
+    if weights is None and listed is not None:
+        weights = listed.total_bytes
+        if listed.tensors and known_as(architecture) == architecture.name:
+            weights = device_bytes(architecture, settings, listed)
     if total is None or weights is None:
         expected = "--available, or --gpu and --weights-gib"
         raise InvalidProblem.at("--engine llama.cpp", expected, "no budget")
@@ -61,9 +93,21 @@ def _quota(settings: Mapping[str, Any]) -> int:
 
 
 def _pool(cache: TokenCache) -> dict[str, Any]:
-    parts = (("k", cache.key_bytes), ("v", cache.value_bytes))
-    buffers = [{"name": name, "bytes": PAD * each} for name, each in parts if each]
+    parts = (
+        ("k", cache.key_bytes, cache.host_key_bytes),
+        ("v", cache.value_bytes, cache.host_value_bytes),
+    )
+    buffers = [
+        {"name": name, "bytes": _placed(PAD * each, PAD * host)}
+        for name, each, host in parts
+        if each
+    ]
     return {"name": cache.name, "buffers": buffers}
+
+
+def _placed(each: int, host: int) -> int | dict[str, int]:
+    """Bytes of a block, or by stage where layers lie on the host."""
+    return {"0": each - host, "1": host} if host else each
 
 
 def _rule(cache: TokenCache, context: Context) -> dict[str, Any]:
@@ -85,6 +129,20 @@ def _requests(context: Context, state: StateCache | None) -> list[dict[str, Any]
     if state is None or not others:
         return [request]
     return [request, {"name": "states", "capacity": 0, "count": others}]
+
+
+def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """One line for each value that the server derives, and on what lies on the host."""
+    lines = []
+    if is_automatic(settings):
+        why = f"{SERVER}, which then unifies the buffers"
+        lines.append(f"--parallel: auto -> {SERVER_SEQUENCES} ({why})")
+    if not settings["ctx_size"]:
+        lines.append(f"--ctx-size: 0 -> {architecture.max_positions} (the model's, not fitted)")
+    start, count = first_cached(architecture, settings), layer_count(architecture)
+    if start:
+        lines.append(f"the caches of {min(start, count)} of {count} layers lie on the host")
+    return tuple(lines)
 
 
 def figures(

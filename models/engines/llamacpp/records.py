@@ -15,6 +15,7 @@ class TokenCache:
     window : tokens of the window or of the local chunk; 0 for full.
     cells, streams : the buffer has cells x streams rows.
     key_bytes, value_bytes : of one cell over all layers.
+    host_key_bytes, host_value_bytes : of them, those of layers on the host.
     ratio : tokens of a cell.
     """
 
@@ -26,6 +27,8 @@ class TokenCache:
     key_bytes: int
     value_bytes: int
     ratio: int = 1
+    host_key_bytes: int = 0
+    host_value_bytes: int = 0
 
     @property
     def bytes(self) -> int:
@@ -42,6 +45,7 @@ class StateCache:
     rows: int
     conv_bytes: int
     recurrent_bytes: int
+    host_bytes: int = 0
 
     @property
     def bytes(self) -> int:
