@@ -197,8 +197,13 @@ def known_as(architecture: Architecture) -> str:
 
 
 def seen_layers(architecture: Architecture) -> tuple[Layer, ...]:
-    """Target layers as llama.cpp keeps them: windows and indexer keys by its own lists."""
+    """Target layers as llama.cpp keeps them: windows and indexer keys by its own lists.
+
+    Layers under a name of their own, which no config described, keep their windows.
+    """
     kind = known_as(architecture)
+    if not any(architecture.name in names for names in (BY_CLASS, BY_TYPE, _CLASSES)):
+        return architecture.target
     slides = kind in WINDOWED
     if kind == "exaone4":
         slides = architecture.total_layers == EXAONE_WINDOWED_LAYERS

@@ -17,6 +17,8 @@ DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 
 FLAGS = (
+    Flag("--disaggregation-mode", "word", "null", "other roles are not modelled", ("null",)),
+    Flag("--attn-cp-size", "word", "1", "more are not modelled", ("1",)),
     Flag("--available", "bytes", None, "measured: bytes left for all pools of a rank"),
     Flag("--free-before-load", "bytes", None, "measured: free bytes before the weights load"),
     Flag("--free-after-load", "bytes", None, "measured: free bytes after the weights load"),

@@ -22,6 +22,7 @@ from kvplan.models.engines.sglang.compressed import build_compressed, is_compres
 from kvplan.models.engines.sglang.demand import request_cap, request_tokens, shared_tokens
 from kvplan.models.engines.sglang.flags import check_sizes, ratio_rule, swa_ratio
 from kvplan.models.engines.sglang.resolve import resolve
+from kvplan.models.engines.sglang.served import check_served
 from kvplan.models.engines.sglang.states import recurrent_layers, state_section
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
@@ -36,6 +37,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
     refuse_cross(architecture, "sglang")
+    check_served(architecture)
     check_sizes(settings)
     known = resolve(architecture, settings)
     if is_compressed(architecture):
