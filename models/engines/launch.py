@@ -129,6 +129,7 @@ def _started(words: Sequence[str], start: int, program: tuple[str, ...], engine:
 def _base(word: str) -> str:
     """Name of a program without its folder, version or tag: /usr/bin/python3.12 is python."""
     name = PurePosixPath(word).name if "/" in word else word
+    name = name.removesuffix(".exe")
     if _PYTHON.fullmatch(name):
         return "python"
     return name.partition(":")[0] if name.startswith("vllm-openai") else name

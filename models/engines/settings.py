@@ -115,9 +115,8 @@ class _Reader:
 
     def _argument(self, written: str, text: str | None, rest: list[str]) -> None:
         name = canonical(written)
-        name, equals, fixed = self.dialect.aliases.get(name, name).partition("=")
+        name, equals, fixed = self._whole(name).partition("=")
         text = fixed if equals else text
-        name = self._completed(name)
         head, dot, keys = name.partition(".")
         if dot and self._section(self.dialect.aliases.get(head, head), keys, text, rest):
             return
@@ -136,13 +135,14 @@ class _Reader:
             if text is None and rest and not is_flag(rest[0]):
                 rest.pop(0)
 
-    def _completed(self, name: str) -> str:
-        """The one flag that an abbreviation begins; the name itself where there is no such."""
-        names = set(self._names())
-        if not self.dialect.abbreviates or not name.startswith("--") or name in names:
+    def _whole(self, name: str) -> str:
+        """Spell out an alias, or the beginning of one flag alone."""
+        if name in self.dialect.aliases or not (self.dialect.abbreviates and name.startswith("--")):
+            return self.dialect.aliases.get(name, name)
+        begun = {one for one in self._names() if one.startswith(name)}
+        if name in begun or len(begun) != 1:
             return name
-        longer = {other for other in names if other.startswith(name)}
-        return longer.pop() if len(longer) == 1 else name
+        return self._whole(begun.pop())
 
     def _negated(self, name: str) -> Flag | None:
         for other in opposites(name, paired=self.dialect.paired):

@@ -24,7 +24,7 @@ dry-allowed-length dry-base dry-multiplier dry-penalty-last-n dry-sequence-break
 dynatemp-range embd-normalize fit-target frequency-penalty grammar grammar-file hf-file hf-repo
 hf-token host json-schema json-schema-file keep lazy-mode log-file log-prompts-dir logit-bias
 lookup-cache-dynamic lookup-cache-static mcp-servers-config mcp-servers-json media-path min-p
-mirostat mirostat-ent mirostat-lr model model-url models-dir models-max models-preset
+main-gpu mirostat mirostat-ent mirostat-lr model model-url models-dir models-max models-preset
 mtmd-batch-max-tokens numa path poll poll-batch pooling port predict presence-penalty prio
 prio-batch reasoning-budget reasoning-budget-message reasoning-effort reasoning-format
 repeat-last-n repeat-penalty reverse-prompt rope-freq-base rope-freq-scale rope-scale rope-scaling
@@ -112,7 +112,6 @@ _SPELLINGS = {
     "-ctkd": "--spec-draft-type-k",
     "-ctvd": "--spec-draft-type-v",
     "-ctxcp": "--ctx-checkpoints",
-    "-dev": "--device",
     "-devd": "--spec-draft-device",
     "-dr": "--docker-repo",
     "-dt": "--defrag-thold",
@@ -150,7 +149,6 @@ _SPELLINGS = {
     "-r": "--reverse-prompt",
     "-rea": "--reasoning",
     "-s": "--seed",
-    "-sm": "--split-mode",
     "-sp": "--special",
     "-sps": "--slot-prompt-similarity",
     "-t": "--threads",
@@ -163,10 +161,7 @@ _SPELLINGS = {
 }
 _NOT_MODELLED = {
     "--rpc": "devices of other hosts",
-    "--device": "a choice of devices",
-    "--split-mode": "several devices",
     "--tensor-split": "several devices",
-    "--main-gpu": "several devices",
     "--fit-ctx": "a context that is fitted; say --ctx-size",
     "--override-kv": "changed metadata",
     "--kv-unified-per-slot": "a context by slot; say --ctx-size",
@@ -206,7 +201,9 @@ DIALECT = Dialect(
         **_names(_OPTIONAL, "optional"),
     },
     measured={**_names(_MEASURED_SWITCHES, "switch"), **_names(_MEASURED_VALUES, "value")},
-    refused={name: f"not modelled: {why}" for name, why in _NOT_MODELLED.items()},
+    refused={
+        name: f"a line without it (not modelled: {why})" for name, why in _NOT_MODELLED.items()
+    },
     refused_arity={"--spec-default": "switch"},
     aliases={
         **_SPELLINGS,

@@ -24,6 +24,7 @@ from kvplan.models.engines.llamacpp.flags import (
 from kvplan.models.engines.llamacpp.offload import device_bytes, first_cached, layer_count
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 
@@ -37,7 +38,9 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     ------
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
-    refuse_cross(architecture, "llama.cpp")
+    if "," in str(settings["device"] or ""):
+        expected = "one device (several are not modelled)"
+        raise InvalidProblem.at("--device", expected, shown(settings["device"]))
     context = context_of(architecture, settings)
     tokens = token_caches(architecture, settings)
     state = state_cache(architecture, settings)

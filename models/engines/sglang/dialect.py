@@ -212,7 +212,10 @@ DIALECT = Dialect(
         **_names(_MEASURED_VALUES, "value"),
         **_names(_MEASURED_LISTS, "values"),
     },
-    refused={f"--{name}": f"not modelled: {why}" for name, why in _NOT_MODELLED.items()},
+    refused={
+        f"--{name}": f"a line without it (not modelled: {why})"
+        for name, why in _NOT_MODELLED.items()
+    },
     refused_arity={f"--{name}": "switch" for name in _SWITCH_REFUSED},
     aliases={
         "--model": "--model-path",
@@ -225,6 +228,7 @@ DIALECT = Dialect(
         "--attention-data-parallel-size": "--attn-dp-size",
         "--attention-context-parallel-size": "--attn-cp-size",
     },
+    abbreviates=True,
     variables={
         "SGLANG_SWA_EVICTION_INTERVAL": "--swa-eviction-interval",
     },

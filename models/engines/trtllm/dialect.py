@@ -31,7 +31,8 @@ DIALECT = Dialect(
     harmless={**_names(_SWITCHES, "switch"), **_names(_VALUES, "value")},
     measured=_names(_MEASURED_VALUES, "value"),
     refused={
-        f"--{name.replace('_', '-')}": f"not modelled: {why}" for name, why in _NOT_MODELLED.items()
+        f"--{name.replace('_', '-')}": f"a line without it (not modelled: {why})"
+        for name, why in _NOT_MODELLED.items()
     },
     aliases={
         "--ep-size": "--moe-expert-parallel-size",
