@@ -194,6 +194,7 @@ def _names(text: str, arity: Arity) -> dict[str, Arity]:
     return {f"--{name}": arity for name in text.split()}
 
 
+_REFUSED = {name: f"a line without it (not modelled: {why})" for name, why in _NOT_MODELLED.items()}
 DIALECT = Dialect(
     harmless={
         **_names(_SWITCHES, "switch"),
@@ -201,9 +202,7 @@ DIALECT = Dialect(
         **_names(_OPTIONAL, "optional"),
     },
     measured={**_names(_MEASURED_SWITCHES, "switch"), **_names(_MEASURED_VALUES, "value")},
-    refused={
-        name: f"a line without it (not modelled: {why})" for name, why in _NOT_MODELLED.items()
-    },
+    refused=_REFUSED,
     refused_arity={"--spec-default": "switch"},
     aliases={
         **_SPELLINGS,

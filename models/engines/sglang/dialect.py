@@ -201,6 +201,9 @@ def _names(text: str, arity: Arity) -> dict[str, Arity]:
     return {f"--{name}": arity for name in text.split()}
 
 
+_REFUSED = {
+    f"--{name}": f"a line without it (not modelled: {why})" for name, why in _NOT_MODELLED.items()
+}
 DIALECT = Dialect(
     harmless={
         **_names(_SWITCHES, "switch"),
@@ -212,10 +215,7 @@ DIALECT = Dialect(
         **_names(_MEASURED_VALUES, "value"),
         **_names(_MEASURED_LISTS, "values"),
     },
-    refused={
-        f"--{name}": f"a line without it (not modelled: {why})"
-        for name, why in _NOT_MODELLED.items()
-    },
+    refused=_REFUSED,
     refused_arity={f"--{name}": "switch" for name in _SWITCH_REFUSED},
     aliases={
         "--model": "--model-path",

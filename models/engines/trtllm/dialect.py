@@ -27,13 +27,14 @@ def _names(text: str, arity: Arity) -> dict[str, Arity]:
     return {f"--{name.replace('_', '-')}": arity for name in text.split()}
 
 
+_REFUSED = {
+    f"--{name.replace('_', '-')}": f"a line without it (not modelled: {why})"
+    for name, why in _NOT_MODELLED.items()
+}
 DIALECT = Dialect(
     harmless={**_names(_SWITCHES, "switch"), **_names(_VALUES, "value")},
     measured=_names(_MEASURED_VALUES, "value"),
-    refused={
-        f"--{name.replace('_', '-')}": f"a line without it (not modelled: {why})"
-        for name, why in _NOT_MODELLED.items()
-    },
+    refused=_REFUSED,
     aliases={
         "--ep-size": "--moe-expert-parallel-size",
         "--cluster-size": "--moe-cluster-parallel-size",
