@@ -80,11 +80,14 @@ def model(
     from kvplan.models.engines.architecture import load_model
     from kvplan.models.engines.launch import Dialect
     from kvplan.models.engines.settings import read_settings
+    from kvplan.models.units import bare_bytes_doubt
     from kvplan.solver.cli.model_answer import Answer
 
     common = _common(gpu, total, weights_gib)
     dialect = getattr(adapter, "DIALECT", Dialect())
     settings = read_settings(adapter.FLAGS, context.args, common, dialect)
+    if total is not None and (doubt := bare_bytes_doubt(total, common["total_bytes"])):
+        settings.notes = (f"--total: {doubt}", *settings.notes)
     mean = _mean(mean_tokens, optimize)
     known, weights = load_model(config, _overrides(settings))
     answer = Answer(adapter, known, settings.weighed(weights, known))

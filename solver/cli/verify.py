@@ -27,14 +27,17 @@ def verify(file: ProblemFile, plan_file: PlanFile, overrides: Overrides = None) 
     plan = load_plan(plan_file)
 
     from kvplan.models.messages import one_line
-    from kvplan.solver.digest import digest_of
+    from kvplan.solver.digest import digest_of, question_of
     from kvplan.solver.oracle import check
 
     violations = [one_line(str(violation)) for violation in check(problem, plan)]
     if digest_of(plan) != plan.digest:
         violations.append(f"digest: expected {digest_of(plan)}, got {one_line(plan.digest)}")
+    lines = list(violations)
+    if plan.question and plan.question != question_of(problem):
+        lines.append("question: the plan answers another problem than this one")
     found = f"{len(violations)} violated" if violations else "every rule holds"
-    sys.stdout.write("\n".join([*violations, found]) + "\n")
+    sys.stdout.write("\n".join([*lines, found]) + "\n")
     return 1 if violations else 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from kvplan.models import Plan, Problem
 from kvplan.models.plan import Solver
 from kvplan.models.variables import relaxable
+from kvplan.solver.digest import question_of
 from kvplan.solver.explain.case import Case
 from kvplan.solver.explain.nearest import nearest
 from kvplan.solver.explain.part_knobs import chunk_floor
@@ -60,7 +61,7 @@ def relaxed_plan(
         for floor, value in values
         if value != floor.now
     )
-    return answer.model_copy(update={"relaxed": lines})
+    return answer.model_copy(update={"relaxed": lines, "question": question_of(problem)})
 
 
 def _lowest(floors: list[Floor]) -> tuple[str, ...]:
