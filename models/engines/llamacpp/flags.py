@@ -128,6 +128,12 @@ def padded(tokens: int) -> int:
     return -(-tokens // PAD) * PAD
 
 
+def longest_context(architecture: Architecture) -> int:
+    """The model's own context; converters write 2^20 for Mamba, whose config names none."""
+    mamba = architecture.model_type in ("mamba", "mamba2", "falcon_mamba")
+    return architecture.max_positions or (2**20 if mamba else 0)
+
+
 def context_of(architecture: Architecture, settings: Mapping[str, Any]) -> Context:
     """Sizes of the context.
 
@@ -138,7 +144,9 @@ def context_of(architecture: Architecture, settings: Mapping[str, Any]) -> Conte
     ------
     InvalidProblem : no sequence, no batch, or no context.
     """
-    asked = int(settings["ctx_size"]) or architecture.max_positions
+    asked = int(settings["ctx_size"]) or longest_context(architecture)
+    if not asked and "ctx_size" not in getattr(settings, "given", ()):
+        raise InvalidProblem.at("--ctx-size", "tokens (the config names none)", "none")
     sequences, batch = sequences_of(settings), int(settings["batch_size"])
     for flag, count in (("--ctx-size", asked), ("--batch-size", batch)):
         if count < 1:

@@ -20,6 +20,7 @@ from kvplan.models.engines.llamacpp.flags import (
     Context,
     context_of,
     is_automatic,
+    longest_context,
 )
 from kvplan.models.engines.llamacpp.offload import device_bytes, first_cached, layer_count
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
@@ -141,7 +142,7 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
         why = f"{SERVER}, which then unifies the buffers"
         lines.append(f"--parallel: auto -> {SERVER_SEQUENCES} ({why})")
     if not settings["ctx_size"]:
-        lines.append(f"--ctx-size: 0 -> {architecture.max_positions} (the model's, not fitted)")
+        lines.append(f"--ctx-size: 0 -> {longest_context(architecture)} (the model's, not fitted)")
     start, count = first_cached(architecture, settings), layer_count(architecture)
     if start:
         lines.append(f"the caches of {min(start, count)} of {count} layers lie on the host")

@@ -184,17 +184,12 @@ def estimated_requests(tokens: int, context: int) -> int:
     return max(FEWEST, min(MOST, tokens * PER_CONTEXT // context))
 
 
-def context_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> int:
-    """--context-length, or the model's.
+UNNAMED_CONTEXT = 2048
 
-    Raises
-    ------
-    InvalidProblem : neither says it.
-    """
-    context = int(settings["context_length"] or architecture.max_positions)
-    if context < 1:
-        raise InvalidProblem.at("--context-length", "tokens (the config names none)", "none")
-    return context
+
+def context_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """--context-length, or the model's; 2048 where neither says it (get_context_length)."""
+    return int(settings["context_length"] or architecture.max_positions or UNNAMED_CONTEXT)
 
 
 def draft_tokens(settings: Mapping[str, Any]) -> int:

@@ -76,7 +76,9 @@ def _problem(architecture: Architecture, settings: Mapping[str, Any], *, free: b
 def _token_section(
     architecture: Architecture, settings: Mapping[str, Any], stages: list[Cells], *, free: bool
 ) -> dict[str, list[Any]]:
-    """Pools of tokens: one, or full and window tokens apart."""
+    """Pools of tokens: one, or full and window tokens apart; none without attention."""
+    if not any(cell.full or cell.window for cell in stages):
+        return {"pools": [], "caches": [], "goals": [], "constraints": []}
     page = int(settings["page_size"])
     full: dict[str, Any] = {
         "name": "full",

@@ -15,7 +15,7 @@ from kvplan.models.engines.layers import Architecture, Compressed, Latent
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.backends import chip_text, derive_backend
 from kvplan.models.engines.sglang.classes import NO_EXTRA_BUFFER, SPARSE_CLASSES, STATE_CLASSES
-from kvplan.models.engines.sglang.flags import FLAGS, chunk_tokens
+from kvplan.models.engines.sglang.flags import FLAGS, UNNAMED_CONTEXT, chunk_tokens
 from kvplan.models.engines.sglang.speculation import derive_speculation
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
@@ -39,6 +39,8 @@ def resolve(architecture: Architecture, settings: Mapping[str, Any]) -> Settings
         return given
     found = Derivation(given, SOURCE)
     _derive_chunk(found)
+    if not architecture.max_positions:
+        found.default("--context-length", UNNAMED_CONTEXT, "the config names none")
     if architecture.model_type:
         chip = chip_of(found.get("gpu"))
         _derive_sparse(architecture, found, chip)
@@ -157,7 +159,7 @@ def _refuse_without_buffer(found: Derivation) -> None:
 
 def _derive_share(architecture: Architecture, found: Derivation) -> None:
     """aiter with a context above 8192 takes 0.85 of the share (attention_hook.py)."""
-    context = int(found["context_length"] or architecture.max_positions)
+    context = int(found["context_length"] or architecture.max_positions or 0)
     share = found["mem_fraction_static"]
     if found["attention_backend"] == "aiter" and context > 8192 and share is not None:
         found.set("--mem-fraction-static", share * 85 / 100, "aiter, context above 8192")
