@@ -18,7 +18,7 @@ from kvplan.models.loader import load_data
 from support.cli import run_kvplan
 from support.shapes import CONFIGS
 
-FILE = Path(__file__).parents[1] / "cases" / "launch_lines.yaml"
+FILE = Path(__file__).parent / "launch_lines.yaml"
 LINES: list[dict[str, Any]] = load_data(FILE)["lines"]
 TAKEN = [entry for entry in LINES if "settings" in entry]
 REFUSED = [entry for entry in LINES if "refused" in entry]

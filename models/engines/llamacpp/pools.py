@@ -39,6 +39,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     ------
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
+    refuse_cross(architecture, "llama.cpp")
     if "," in str(settings["device"] or ""):
         expected = "one device (several are not modelled)"
         raise InvalidProblem.at("--device", expected, shown(settings["device"]))
