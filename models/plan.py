@@ -120,13 +120,14 @@ class Plan(Deferred):
     notes: tuple[str, ...]
     proof: Proof
     digest: str = Field(description="sha256 of the decision values")
+    question: str = Field(default="", description="sha256 of the problem that was asked")
     relaxed: tuple[str, ...] = Field(
         default=(),
         description="floors that were lowered (--advise): the plan is not what was asked for",
     )
 
     deferred_fields: ClassVar[frozenset[str]] = frozenset(
-        {"floors", "requests", "ranks", "binding", "notes", "proof", "digest"}
+        {"floors", "requests", "ranks", "binding", "notes", "proof", "digest", "question"}
     )
     _resize: Resize | None = PrivateAttr(default=None)
 

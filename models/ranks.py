@@ -20,9 +20,9 @@ from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_byt
 
 
 class Share(Frozen):
-    """A term written as a share of the rank's total memory."""
+    """A term written as a share: of the rank's total memory, or (graphs) of what is usable."""
 
-    fraction: Portion = Field(description="share of total, from 0 to 1")
+    fraction: Portion = Field(description="from 0 to 1")
 
     if TYPE_CHECKING:
 
@@ -32,9 +32,9 @@ class Share(Frozen):
             fraction: NumberLike,
         ) -> None: ...
 
-    def of(self, total_bytes: int) -> int:
-        """Bytes of this share of the total; what is left of a byte counts as taken."""
-        exact = self.fraction * total_bytes
+    def of(self, whole_bytes: int) -> int:
+        """Bytes of this share of a whole; what is left of a byte counts as taken."""
+        exact = self.fraction * whole_bytes
         return -(-exact.numerator // exact.denominator)
 
 
@@ -95,7 +95,7 @@ class RankMemory(Frozen):
         json_schema_extra={
             **any_of("utilization", "free"),
             "allOf": [
-                when(given("utilization"), given("total")),
+                when(given("utilization"), any_of("total", "free")),
                 when(given_as("safety", {"type": "object"}), given("total")),
                 when(given_as("prefill_headroom", {"type": "object"}), given("total")),
             ],
@@ -106,12 +106,17 @@ class RankMemory(Frozen):
         default=None, description="bytes of the device, as the driver reports"
     )
     free: Supply | None = Field(default=None, description="bytes free on the device at the reading")
-    utilization: Ratio | None = Field(default=None, description="share of total the engine may use")
+    utilization: Ratio | None = Field(
+        default=None, description="share of total the engine may use; without a total, of free"
+    )
     peak_torch: Demand = Field(
         default=0, description="allocator peak: weights, buffers, activations"
     )
     non_torch: Demand = Field(default=0, description="device bytes in use outside the allocator")
-    graphs: Demand = Field(default=0, description="estimate of the captured graphs")
+    graphs: Margin = Field(
+        default=0,
+        description="estimate of the captured graphs, bytes or {fraction} of what is usable",
+    )
     safety: Margin = Field(default=0, description="margin, bytes or {fraction} of total")
     connector: Demand = Field(default=0, description="reserve of a KV connector; off both shares")
     prefill_headroom: Headroom = Field(
@@ -134,7 +139,7 @@ class RankMemory(Frozen):
             utilization: NumberLike | None = None,
             peak_torch: BytesLike = 0,
             non_torch: BytesLike = 0,
-            graphs: BytesLike = 0,
+            graphs: BytesLike | Share | Written = 0,
             safety: BytesLike | Share | Written = 0,
             connector: BytesLike = 0,
             prefill_headroom: BytesLike | Share | Written = 0,
@@ -147,11 +152,13 @@ class RankMemory(Frozen):
         if self.utilization is None and self.free is None:
             raise Misfit("utilization (with total) or free", "neither")
         shares = isinstance(self.safety, Share) or isinstance(self.prefill_headroom, Share)
-        if self.total is None and (self.utilization is not None or shares):
+        if self.total is None and (self.free is None or shares):
             raise Misfit("total beside a utilization or a fraction", "none", "total")
         for name in ("free", "peak_torch", "non_torch", "graphs"):
             reading = getattr(self, name)
-            if self.total is not None and reading is not None and reading > self.total:
+            if isinstance(reading, Share) or self.total is None or reading is None:
+                continue
+            if reading > self.total:
                 raise Misfit(f"{name} of at most total {self.total}", str(reading), name)
         return self
 
@@ -202,13 +209,35 @@ class RankMemory(Frozen):
         return 0 if self.prefill_headroom == "from_staging" else self._bytes(self.prefill_headroom)
 
     @property
-    def utilization_share(self) -> int | None:
-        """floor(total x utilization) less every charged term, in bytes; may be negative."""
-        if self.utilization is None or self.total is None:
+    def graphs_bytes(self) -> int:
+        """The graphs in bytes; a fraction is of what every other term leaves (HabanaAI/vllm-fork).
+
+        VLLM_GRAPH_RESERVED_MEM: usable = free x utilization, graphs = fraction x usable.
+        """
+        if not isinstance(self.graphs, Share):
+            return self.graphs
+        return self.graphs.of(max(0, self._usable or 0))
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """floor(total x utilization), without a total of free; None without a utilization."""
+        base = self.free if self.total is None else self.total
+        if self.utilization is None or base is None:
             return None
-        budget = int((Fraction(self.total) * self.utilization) // 1)
-        charged = self.peak_torch + self.non_torch + self.graphs + self.safety_bytes
-        return budget - charged - self.connector - sum(self.other.values())
+        return int((Fraction(base) * self.utilization) // 1)
+
+    @property
+    def _usable(self) -> int | None:
+        """What the budget leaves when everything but the graphs is charged."""
+        if self.budget_bytes is None:
+            return None
+        charged = self.peak_torch + self.non_torch + self.safety_bytes + self.connector
+        return self.budget_bytes - charged - sum(self.other.values())
+
+    @property
+    def utilization_share(self) -> int | None:
+        """The budget less every charged term, in bytes; may be negative."""
+        return None if self._usable is None else self._usable - self.graphs_bytes
 
     @property
     def physical_share(self) -> int | None:

@@ -54,6 +54,15 @@ def _decimal(value: object, expected: str) -> Decimal:
     return number
 
 
+def bare_bytes_doubt(text: str, read: int) -> str | None:
+    """Say what is odd about a positive number without a unit that is below 1 MiB of bytes."""
+    if not 0 < read < _BINARY["MiB"] or any(letter.isalpha() for letter in text):
+        return None
+    return (
+        f"{text.strip()} without a unit is {read} bytes, below 1 MiB; is {text.strip()}GiB meant?"
+    )
+
+
 def parse_integer(value: object, *, what: str = "a whole number", least: int = 0) -> int:
     """Read a whole number in [least, 2^63)."""
     if type(value) is int and least <= value < LIMIT:

@@ -1,4 +1,4 @@
-"""The fingerprint of a plan: the same on every rank and engine that decides the same."""
+"""Fingerprints: of a plan (the same wherever the same is decided), and of its problem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvplan.models import Plan
+from kvplan.models import Plan, Problem
 from kvplan.models.plan import RequestPlan
 
 DECISIONS = (
@@ -28,5 +28,14 @@ def digest_of(plan: Plan) -> str:
 def digest(decisions: Mapping[str, Any], requests: Iterable[RequestPlan]) -> str:
     """sha256 of the decision values and the requests as canonical JSON."""
     rows = [[r.batch, r.name, r.capacity, r.history, r.count] for r in requests]
-    text = json.dumps({**decisions, "requests": rows}, sort_keys=True, separators=(",", ":"))
+    return _sha256({**decisions, "requests": rows})
+
+
+def question_of(problem: Problem) -> str:
+    """sha256 of a problem as canonical JSON: how it was written (order, units) does not count."""
+    return _sha256(problem.model_dump(mode="json", exclude_defaults=True))
+
+
+def _sha256(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

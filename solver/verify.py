@@ -12,7 +12,7 @@ from kvplan.models import Plan, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.answer.assemble import Credit
 from kvplan.solver.answer.fields import late_fields
-from kvplan.solver.digest import DECISIONS, digest_of
+from kvplan.solver.digest import DECISIONS, digest_of, question_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
 
@@ -32,12 +32,15 @@ def violations(problem: Problem, plan: Plan) -> list[str]:
     """Every rule that a plan breaks and every figure or text that its decisions do not give.
 
     Not to be told from the decisions, and so taken as they are: bounds of goals that are not
-    proven, CP-SAT's time, which of the solvers answered, and whether a replay was made.
+    proven, CP-SAT's time, which of the solvers answered, and whether a replay was made. A plan of
+    an older kvplan says no question.
     """
     found = check(problem, plan)
     lines = [str(each) for each in found]
     if digest_of(plan) != plan.digest:
         lines.append(f"digest: expected {digest_of(plan)}, got {plan.digest}")
+    if plan.question and plan.question != question_of(problem):
+        lines.append("question: the plan answers another problem than this one")
     if all(each.rule == "figures" for each in found):
         formulation = formulate(problem)
         lines += _proof(plan, formulation.instance)

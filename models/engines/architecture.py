@@ -8,7 +8,10 @@ from typing import Any
 
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields, text_fields
+from kvplan.models.engines.gguf_file import is_gguf, read_gguf
+from kvplan.models.engines.gguf_layers import gguf_architecture
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
+from kvplan.models.engines.weights import Weights, folder_weights
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.loader import load_data
@@ -35,10 +38,23 @@ _SIGNS = {
 }
 
 
-def load_architecture(
+CONFIG = "config.json"
+
+
+def load_architecture(source: str | Path) -> Architecture:
+    """Read a config.json ("-" is standard input), a model's folder, or a GGUF file's header.
+
+    Raises
+    ------
+    InvalidProblem : not a config, an unknown architecture, or a field that is missing.
+    """
+    return load_model(source)[0]
+
+
+def load_model(
     source: str | Path, overrides: Mapping[str, Any] | None = None
-) -> Architecture:
-    """Read a config.json ("-" is standard input), or a file that holds one under `config`.
+) -> tuple[Architecture, Weights | None]:
+    """Read a model's layers, and the bytes of its weights where they lie beside it.
 
     Parameters
     ----------
@@ -46,15 +62,44 @@ def load_architecture(
 
     Raises
     ------
-    InvalidProblem : not a config, an unknown architecture, or a field that is missing.
+    InvalidProblem : not a config, an unknown architecture, a field or a file that is missing.
     """
-    data = load_data(source)
+    path = Path(source)
+    if path.is_dir() and not (path / CONFIG).is_file():
+        path = _only_gguf(path)
+    if str(source) != "-" and is_gguf(path):
+        if overrides:
+            raise InvalidProblem.at("--hf-overrides", "a config.json to lay over", str(path))
+        file = read_gguf(path)
+        return gguf_architecture(file.metadata), file.weights
+    folder = path if path.is_dir() else path.parent
+    known = read_architecture(_laid_over(load_config(source), overrides or {}))
+    beside = str(source) != "-" and (path.is_dir() or path.name == CONFIG)
+    return known, folder_weights(folder) if beside else None
+
+
+def _only_gguf(folder: Path) -> Path:
+    """The GGUF file of a folder without a config; the first part of a split one."""
+    files = sorted(folder.glob("*.gguf"))
+    if not files or any("-of-" not in file.name for file in files[1:]):
+        found = f"{len(files)} GGUF files" if files else "neither"
+        raise InvalidProblem.at(str(folder), f"a folder with {CONFIG} or one GGUF file", found)
+    return files[0]
+
+
+def load_config(source: str | Path) -> Mapping[str, Any]:
+    """Read the mapping of a config.json, or the one under `config`.
+
+    Raises
+    ------
+    InvalidProblem : the file cannot be read, or holds no mapping.
+    """
+    path = Path(source)
+    data = load_data(path / CONFIG if path.is_dir() else source)
     if not isinstance(data, Mapping):
         raise InvalidProblem.at("config", "a mapping (a model's config.json)", shown(data))
     inner = data.get("config")
-    if isinstance(inner, Mapping) and "model_type" not in data:
-        return read_architecture(_laid_over(inner, overrides or {}))
-    return read_architecture(_laid_over(data, overrides or {}))
+    return inner if isinstance(inner, Mapping) and "model_type" not in data else data
 
 
 def _laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 
@@ -34,8 +36,80 @@ what your driver says.
 """
 
 
+CAPABILITIES = {
+    "A10": 86,
+    "A100-40GB": 80,
+    "A100-80GB": 80,
+    "A40": 86,
+    "B200": 100,
+    "H100-80GB": 90,
+    "H200": 90,
+    "L4": 89,
+    "L40S": 89,
+    "RTX 3090": 86,
+    "RTX 4090": 89,
+    "RTX 5090": 120,
+    "RTX PRO 6000": 120,
+    "T4": 75,
+    "V100-16GB": 70,
+    "V100-32GB": 70,
+}
+"""CUDA compute capability x 10, which engines choose their kernels by; AMD cards have none."""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What an engine asks of a card when it chooses kernels.
+
+    Attributes
+    ----------
+    capability : CUDA compute capability x 10; 0 of an AMD card.
+    known : whether a card was named; else this is a Hopper that nobody asked for.
+    """
+
+    capability: int
+    known: bool = True
+
+    @property
+    def is_amd(self) -> bool:
+        """ROCm (HIP)."""
+        return not self.capability
+
+    @property
+    def is_hopper(self) -> bool:
+        """H100, H200."""
+        return self.capability == 90
+
+    @property
+    def is_sm100(self) -> bool:
+        """B200 and its kin (10.0, 10.3), without the RTX cards of the generation."""
+        return 100 <= self.capability < 120
+
+    @property
+    def is_blackwell(self) -> bool:
+        """Compute capability of 10 and more."""
+        return self.capability >= 100
+
+
+def chip_of(name: str | None) -> Chip:
+    """The chip of a card; without a card a Hopper, the commonest in public launch lines."""
+    if name is None:
+        return Chip(90, known=False)
+    return Chip(CAPABILITIES.get(card_named(name), 0))
+
+
 def total_bytes(name: str) -> int:
-    """Bytes of a card; "h100", "rtx4090" and the like are understood where one card is meant.
+    """Bytes of a card.
+
+    Raises
+    ------
+    InvalidProblem : no such card, or several.
+    """
+    return CARDS[card_named(name)] * 2**30 // 100
+
+
+def card_named(name: str) -> str:
+    """A card of the table; "h100", "rtx4090" and the like are understood where one card is meant.
 
     Raises
     ------
@@ -47,7 +121,7 @@ def total_bytes(name: str) -> int:
     if len(found) != 1:
         expected = one_of(found) if found else one_of(CARDS, name)
         raise InvalidProblem.at("--gpu", expected, shown(name))
-    return CARDS[found[0]] * 2**30 // 100
+    return found[0]
 
 
 def _plain(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Literal
@@ -78,6 +78,7 @@ class Line:
     arguments : what follows the program.
     before : what stands before it, variables apart: a launcher's words, or kvplan's own flags.
     image : the container's image with its tag; empty without one.
+    program : the words of the program, such as "llama-server".
     """
 
     engine: str
@@ -85,6 +86,7 @@ class Line:
     arguments: tuple[str, ...]
     image: str = ""
     before: tuple[str, ...] = ()
+    program: str = ""
 
     @property
     def image_version(self) -> str:
@@ -119,13 +121,15 @@ def _started(words: Sequence[str], start: int, program: tuple[str, ...], engine:
     image = words[start] if program == ("vllm-openai",) else ""
     if image and (inner := read_line(rest)).engine:
         variables |= dict(inner.variables)
-        return Line(inner.engine, variables, inner.arguments, image, tuple(before))
-    return Line(engine, variables, tuple(rest), image, tuple(before))
+        return replace(inner, variables=variables, image=image, before=tuple(before))
+    named = " ".join(program)
+    return Line(engine, variables, tuple(rest), image, tuple(before), named)
 
 
 def _base(word: str) -> str:
     """Name of a program without its folder, version or tag: /usr/bin/python3.12 is python."""
     name = PurePosixPath(word).name if "/" in word else word
+    name = name.removesuffix(".exe")
     if _PYTHON.fullmatch(name):
         return "python"
     return name.partition(":")[0] if name.startswith("vllm-openai") else name

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from kvplan.models.engines.assumed import Assumed, Derivation
+from kvplan.models.engines.weights import weights_lines
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 
 if TYPE_CHECKING:
     from kvplan.models.engines.layers import Architecture
+    from kvplan.models.engines.weights import Weights
     from kvplan.models.plan import Plan
     from kvplan.models.problem import Problem
 
@@ -66,6 +69,7 @@ class Settings(Mapping[str, Any]):
     ----------
     given : keys that were given, not left to their default.
     notes : lines on the command line itself, such as flags that leave the sizes alone.
+    assumed : what the engine derived; None before its rules were asked.
     """
 
     def __init__(
@@ -74,6 +78,30 @@ class Settings(Mapping[str, Any]):
         self._values = {flag.key: flag.default for flag in flags} | dict(given)
         self.given = frozenset(given)
         self.notes = notes
+        self.assumed: tuple[Assumed, ...] | None = None
+
+    def resolved(self, derivation: Derivation) -> Settings:
+        """Return the settings with what an engine derives laid over them, and a list of it."""
+        settings = Settings((), derivation.values, self.notes)
+        settings.given, settings.assumed = self.given, tuple(derivation.assumed)
+        return settings
+
+    def weighed(self, weights: Weights | None, architecture: Architecture) -> Settings:
+        """Return the settings with weights that lie at hand, unless --weights-gib says them.
+
+        A rank is taken to hold its even share, which is an estimate; llama.cpp goes by tensor.
+        """
+        if weights is None or self._values.get("weights_bytes") is not None:
+            return self
+        values = {**self._values, "weights": weights}
+        ranks = 1
+        for key in ("tp_size", "tensor_parallel_size", "pp_size", "pipeline_parallel_size"):
+            ranks *= int(values.get(key) or 1)
+        if "n_gpu_layers" not in values:
+            values["weights_bytes"] = -(-weights.total_bytes // ranks)
+        settings = Settings((), values, (*self.notes, *weights_lines(weights, ranks, architecture)))
+        settings.given = self.given
+        return settings
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]

@@ -19,6 +19,7 @@ from kvplan.models.engines.registry import Flag, Settings
 from kvplan.models.engines.values import follows, json_or_text, read_value
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import Misfit, cut, shown
+from kvplan.models.units import bare_bytes_doubt
 
 _LONGEST_NOTE = 400
 PLAIN = Dialect()
@@ -45,7 +46,8 @@ def read_settings(
     InvalidProblem : one fault for each unknown flag and each value that does not fit.
     """
     line = read_line(arguments)
-    reader = _Reader(flags, common, dialect)
+    named = {"program": line.program} if line.program else {}
+    reader = _Reader(flags, {**common, **named}, dialect)
     reader.variables(line.variables)
     reader.image(line.image_version)
     reader.before(list(line.before))
@@ -67,6 +69,7 @@ class _Reader:
         self.ignored: dict[str, None] = {}
         self.measured: dict[str, None] = {}
         self.nested: dict[str, dict[str, Any]] = {}
+        self.doubts: dict[str, None] = {}
 
     def variables(self, variables: Mapping[str, str]) -> None:
         """Read the environment variables that stand for flags; the others are counted."""
@@ -114,9 +117,8 @@ class _Reader:
 
     def _argument(self, written: str, text: str | None, rest: list[str]) -> None:
         name = canonical(written)
-        name, equals, fixed = self.dialect.aliases.get(name, name).partition("=")
+        name, equals, fixed = self._whole(name).partition("=")
         text = fixed if equals else text
-        name = self._completed(name)
         head, dot, keys = name.partition(".")
         if dot and self._section(self.dialect.aliases.get(head, head), keys, text, rest):
             return
@@ -135,13 +137,14 @@ class _Reader:
             if text is None and rest and not is_flag(rest[0]):
                 rest.pop(0)
 
-    def _completed(self, name: str) -> str:
-        """The one flag that an abbreviation begins; the name itself where there is no such."""
-        names = set(self._names())
-        if not self.dialect.abbreviates or not name.startswith("--") or name in names:
+    def _whole(self, name: str) -> str:
+        """Spell out an alias, or the beginning of one flag alone."""
+        if name in self.dialect.aliases or not (self.dialect.abbreviates and name.startswith("--")):
+            return self.dialect.aliases.get(name, name)
+        begun = {one for one in self._names() if one.startswith(name)}
+        if name in begun or len(begun) != 1:
             return name
-        longer = {other for other in names if other.startswith(name)}
-        return longer.pop() if len(longer) == 1 else name
+        return self._whole(begun.pop())
 
     def _negated(self, name: str) -> Flag | None:
         for other in opposites(name, paired=self.dialect.paired):
@@ -213,14 +216,16 @@ class _Reader:
         except Misfit as error:
             self.faults.append(Fault(written, error.expected, error.got))
             return
+        if flag.kind == "bytes" and (doubt := bare_bytes_doubt(str(text), read)):
+            self.doubts[f"{written}: {doubt}"] = None
         key = flag.key
         self.given[key] = (*self.given.get(key, ()), read) if flag.repeated else read
 
     def notes(self) -> tuple[str, ...]:
-        """One line on what leaves the sizes alone, one on what changes measurements."""
+        """One line for each doubt, on what leaves the sizes alone, on what changes measurements."""
         one = {"ignored": "leaves the sizes alone", "measured": "changes what is measured"}
         many = {"ignored": "leave the sizes alone", "measured": "change what is measured"}
-        lines = []
+        lines = list(self.doubts)
         for kind in one:
             names = getattr(self, kind)
             flags = f"1 flag {one[kind]}" if len(names) == 1 else f"{len(names)} flags {many[kind]}"

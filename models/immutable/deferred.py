@@ -27,6 +27,8 @@ class Deferred(Frozen):
     def defer(cls, values: Mapping[str, Any], later: Later) -> Self:
         """Build from valid values, the deferred fields left to `later`."""
         made = cast("Self", cls.model_construct(**values))
+        for name in cls.deferred_fields - values.keys():
+            made.__dict__.pop(name, None)  # model_construct fills in defaults
         made._later = later
         return made
 

@@ -40,9 +40,10 @@ def _doubts(memory: RankMemory) -> Iterator[str]:
         yield "peak_torch is 0: read before the weights were loaded, or after the peak was reset"
     if memory.utilization is not None:
         budget = memory.utilization * total
-        if memory.graphs > MOST_GRAPHS * budget:
-            share = _percent(memory.graphs, budget)
-            yield f"graphs {exact_bytes(memory.graphs)} is {share} of the utilization budget"
+        graphs = memory.graphs_bytes
+        if isinstance(memory.graphs, int) and graphs > MOST_GRAPHS * budget:
+            share = _percent(graphs, budget)
+            yield f"graphs {exact_bytes(graphs)} is {share} of the utilization budget"
 
 
 def _against_free(memory: RankMemory, total: int) -> Iterator[str]:

@@ -21,6 +21,7 @@ from kvplan.models.engines.sglang.demand import request_cap
 from kvplan.models.engines.sglang.figures import figures
 from kvplan.models.engines.sglang.flags import FLAGS, draft_tokens, replicas
 from kvplan.models.engines.sglang.pools import build, open_split
+from kvplan.models.engines.sglang.resolve import resolve
 from kvplan.models.engines.sglang.states import recurrent_layers, slot_bytes, slots_of_request
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.plan import Plan
@@ -51,7 +52,8 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
     ------
     InvalidProblem : one pool of tokens alone, where there is no split to choose.
     """
-    apart = has_window_pool(architecture, settings)
+    known = resolve(architecture, settings)
+    apart = has_window_pool(architecture, known)
     if is_compressed(architecture):
         expected = "a model without compressed layers (--optimize leaves DeepSeek-V4 alone)"
         raise InvalidProblem.at("--optimize", expected, architecture.name)
@@ -62,7 +64,7 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
     bound = most(serving(open_split(architecture, settings), mean_tokens))
     best: tuple[int, dict[str, str], dict[str, str]] = (before, {}, table)
     for requests in range(bound, max(before, bound - 3), -1):
-        for flags in _candidates(architecture, settings, mean_tokens, requests):
+        for flags in _candidates(architecture, known, mean_tokens, requests):
             changed = Settings(FLAGS, {k: settings[k] for k in settings.given} | flags)
             count, after = _tried(architecture, changed, mean_tokens)
             if count > best[0]:
@@ -78,6 +80,7 @@ def _tried(
     architecture: Architecture, settings: Settings, mean_tokens: int
 ) -> tuple[int, dict[str, str]]:
     """Requests that the engine's own split holds with these flags, and the rows of the table."""
+    settings = resolve(architecture, settings)
     problem = build(architecture, settings)
     try:
         answer = plan(problem)

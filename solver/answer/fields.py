@@ -13,7 +13,7 @@ from kvplan.solver.answer.assemble import Credit
 from kvplan.solver.answer.binding import binding_rows
 from kvplan.solver.answer.ledger import rank_plans
 from kvplan.solver.answer.notes import notes_of
-from kvplan.solver.digest import digest
+from kvplan.solver.digest import digest, question_of
 from kvplan.solver.formulate.formulation import Formulation
 
 # A problem may have a thousand requests: validating what the solver itself wrote would take longer
@@ -40,6 +40,7 @@ def late_fields(
         "notes": (*notes_of(formulation, nested, point), *credit.notes),
         "proof": _proof(formulation, answer, credit),
         "digest": digest(decisions, requests),
+        "question": question_of(formulation.problem),
     }
 
 

@@ -104,10 +104,13 @@ def _term(
     memory: RankMemory, name: str, source: Literal["measured", "estimated", "declared"]
 ) -> LedgerLine:
     value = getattr(memory, name)
-    note = f"{value.fraction} of total" if isinstance(value, Share) else ""
+    whole = "what is usable" if name == "graphs" else "total"
+    note = f"{value.fraction} of {whole}" if isinstance(value, Share) else ""
     if name == "prefill_headroom":
         note = "the modelled staging" if value == "from_staging" else note
         count = memory.headroom_bytes
+    elif name == "graphs":
+        count = memory.graphs_bytes
     else:
         count = memory.safety_bytes if name == "safety" else value or 0
     if name not in memory.model_fields_set:

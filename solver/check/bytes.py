@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models.elastic import Consumer, Experts, Option, Prefill, Staging
 from kvplan.models.problem import Problem
-from kvplan.models.ranks import Rank
+from kvplan.models.ranks import Rank, RankMemory, Share
 
 GIB = 2**30
 Layout = list[list[tuple[int, int]]]
@@ -24,6 +25,41 @@ class Limit(NamedTuple):
     physical: int | None  # the limit where it is not the quota: what is free, less the connector
 
 
+def quota_of(rank: Rank) -> int:
+    """The quota: as declared, or the smaller of what a utilization and what is free leave."""
+    memory = rank.memory
+    if memory is None:
+        return rank.quota or 0
+    free = _free_share(memory)
+    if memory.utilization is None:
+        return free or 0
+    shared = _utilization_share(memory, memory.utilization)
+    return shared if free is None else min(shared, free)
+
+
+def _free_share(memory: RankMemory) -> int | None:
+    """What is free, less the connector and a headroom that is not the staging."""
+    if memory.free is None:
+        return None
+    return memory.free - memory.connector - _term_bytes(memory.prefill_headroom, memory.total or 0)
+
+
+def _utilization_share(memory: RankMemory, utilization: Fraction) -> int:
+    """A share of total (of free without one) less all terms; graphs may be a share of the rest."""
+    whole = memory.free if memory.total is None else memory.total
+    left = (whole or 0) * utilization.numerator // utilization.denominator
+    left -= memory.peak_torch + memory.non_torch + memory.connector
+    left -= _term_bytes(memory.safety, memory.total or 0) + sum(memory.other.values())
+    return left - _term_bytes(memory.graphs, max(0, left))
+
+
+def _term_bytes(term: int | Share | str, whole: int) -> int:
+    """Bytes, or a share of a whole, rounded up; a word is charged elsewhere."""
+    if isinstance(term, Share):
+        return -(-term.fraction.numerator * whole // term.fraction.denominator)
+    return 0 if isinstance(term, str) else term
+
+
 def limits_of(problem: Problem, rank: Rank) -> list[Limit]:
     """Every limit of a rank.
 
@@ -37,7 +73,7 @@ def limits_of(problem: Problem, rank: Rank) -> list[Limit]:
 
     limits = [limit(phase, phase == "prefill") for phase in problem.phases]
     if rank.memory is not None and rank.memory.prefill_headroom == "from_staging":
-        free = rank.memory.physical_share
+        free = _free_share(rank.memory)
         if free is not None:
             limits += [limit(phase, True, free) for phase in problem.phases]
     return limits

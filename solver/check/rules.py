@@ -12,6 +12,7 @@ from kvplan.solver.check.bytes import (
     layout_of,
     limits_of,
     pools_bytes,
+    quota_of,
     slots_bytes,
     staging_bytes,
 )
@@ -75,7 +76,7 @@ class Check:
             {} if held is None else held.floors,
         )
         self._granules = {} if held is None else held.granules
-        self._quotas = [rank.quota_bytes for rank in problem.ranks]
+        self._quotas = [quota_of(rank) for rank in problem.ranks]
         self._limits = [limits_of(problem, rank) for rank in problem.ranks]
         self._has_auto = problem.has_auto_granules
         self._layouts: dict[tuple[int, int], list[list[tuple[int, int]]]] = {}

@@ -12,9 +12,10 @@ def model(
     config: Annotated[
         str | None,
         typer.Argument(
-            metavar="CONFIG.json",
+            metavar="CONFIG",
             show_default=False,
-            help="The model's config; - is standard input. Only --flags does without.",
+            help="The model's config.json, its folder, or a GGUF file; - is standard input. "
+            "Only --flags does without.",
         ),
     ] = None,
     engine: Annotated[
@@ -93,7 +94,7 @@ def model(
     if config is None:
         raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
-    from kvplan.models.engines.architecture import load_architecture
+    from kvplan.models.engines.architecture import load_model
     from kvplan.solver.cli.model_answer import Answer
     from kvplan.solver.cli.model_compared import Asked
 
@@ -101,19 +102,13 @@ def model(
     if start is not None:
         exact, printed = log.both_arguments(start, adapter, context.args)
     budget = told.Budget(gpu, total, weights_gib)
-    settings = told.typed_settings(adapter, exact, budget)
+    typed = told.typed_settings(adapter, exact, budget)
     mean = _mean(mean_tokens, optimize)
-    architecture = load_architecture(config, told.config_overrides(settings))
-    ends = _ends(adapter, printed, budget) if check else ()
-    asked = Asked(engine, adapter, architecture, (settings, *ends), tuple(check or ()))
+    known, weights = load_model(config, told.config_overrides(typed))
+    ends = told.settings_at_ends(adapter, printed, budget) if check else ()
+    settings = tuple(each.weighed(weights, known) for each in (typed, *ends))
+    asked = Asked(engine, adapter, known, settings, tuple(check or ()))
     return Answer(asked).printed(optimize=optimize, mean_tokens=mean, as_json=as_json)
-
-
-def _ends(adapter: Any, arguments: list[str], budget: Any) -> tuple[Any, ...]:
-    """Settings with every printed reading at either end."""
-    from kvplan.solver.cli.model_settings import settings_at
-
-    return tuple(settings_at(adapter, arguments, budget, end) for end in ("low", "high"))
 
 
 def _mean(tokens: str | None, optimize: bool) -> int | None:

@@ -45,6 +45,5 @@ def compared(
             (dict(figures_of(asked.adapter, asked.architecture, settings, other)[0]), other)
         )
     for printed, _ in every:
-        positions = asked.architecture.max_positions
-        printed |= more_figures(asked.engine, asked.settings[0], positions)
+        printed |= more_figures(asked.engine, asked.architecture, asked.settings[0])
     return compare_lines(asked.engine, every, asked.expected)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models import Problem
+from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.sglang.flags import chunk_tokens, context_tokens
+from kvplan.models.engines.sglang.resolve import resolve
 from kvplan.solver.cli.model_numbers import numbers_in, within
 from kvplan.solver.logs.interval import GIB
 
@@ -41,14 +44,16 @@ def forms_of(engine: str, figures: Figures, problem: Problem) -> list[Form]:
     return list(makers[engine](figures, problem)) if engine in makers else []
 
 
-def more_figures(engine: str, settings: Mapping[str, Any], positions: int) -> dict[str, str]:
-    """Settings that an engine prints beside its figures."""
+def more_figures(
+    engine: str, architecture: Architecture, settings: Mapping[str, Any]
+) -> dict[str, str]:
+    """Settings that an engine prints beside its figures, as its own rules derive them."""
     if engine != "sglang":
         return {}
-    longest = settings["context_length"] or positions
-    chunk = settings["chunked_prefill_size"]
-    known = {"chunked_prefill_size": chunk, "context_len": longest}
-    return {label: str(value) for label, value in known.items() if value}
+    known = resolve(architecture, settings)
+    longest, chunk = context_tokens(architecture, known), chunk_tokens(known)
+    printed = {"chunked_prefill_size": chunk, "context_len": longest}
+    return {label: str(value) for label, value in printed.items() if value}
 
 
 def compare_raw(forms: Sequence[Sequence[Form]], line: str) -> list[str] | None:

@@ -13,8 +13,10 @@ from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.settings import read_settings
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.reading.loader import parse_text
-from kvplan.models.units import parse_bytes
+from kvplan.models.units import bare_bytes_doubt, parse_bytes
 from kvplan.solver.cli.readings import End, arguments_at, gib_at, reading_at
+
+ENDS: tuple[End, End] = ("low", "high")
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,22 @@ def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
 
 def typed_settings(adapter: Any, arguments: Sequence[str], budget: Budget) -> Settings:
     """Read an engine's own flags, or its whole command line, by its dialect."""
+    terms = budget.terms
     dialect = getattr(adapter, "DIALECT", Dialect())
-    return read_settings(adapter.FLAGS, arguments, budget.terms, dialect)
+    settings = read_settings(adapter.FLAGS, arguments, terms, dialect)
+    if budget.total is not None and (doubt := bare_bytes_doubt(budget.total, terms["total_bytes"])):
+        settings.notes = (f"--total: {doubt}", *settings.notes)
+    return settings
 
 
-def settings_at(adapter: Any, arguments: Sequence[str], budget: Budget, end: End) -> Settings:
-    """Settings with every printed reading at an end of what it can stand for."""
-    return typed_settings(adapter, arguments_at(arguments, end), budget.at(end))
+def settings_at_ends(
+    adapter: Any, arguments: Sequence[str], budget: Budget
+) -> tuple[Settings, Settings]:
+    """Settings with every printed reading at the low and at the high end of what it stands for."""
+    low, high = (
+        typed_settings(adapter, arguments_at(arguments, end), budget.at(end)) for end in ENDS
+    )
+    return low, high
 
 
 def engine_of(named: str | None, arguments: Sequence[str], logged: str | None = None) -> str:

@@ -12,9 +12,12 @@ from kvplan.solver.logs.interval import UNITS
 _READING = re.compile(r"^(\d+\.\d+) ?(KiB|MiB|GiB|KB|MB|GB)$")
 _DECIMAL = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 _DEMANDS = frozenset(
-    ("--activation", "--non-torch", "--graphs", "--peak-torch", "--connector", "--weights-gib")
+    (
+        *("--activation", "--non-torch", "--graphs", "--peak-torch", "--connector"),
+        *("--weights-gib", "--free-before-load"),
+    )
 )
-"""Flags whose bytes are taken off: more of them leaves less."""
+"""Flags whose bytes are taken off: more of them leaves less (SGLang keeps a share of the first)."""
 End = Literal["low", "high"]
 
 

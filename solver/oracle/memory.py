@@ -32,9 +32,14 @@ def quota_of(rank: Rank) -> Quota:
         return Quota(rank.quota or 0, frozenset({"declared"}), None)
     memory, shares = rank.memory, {}
     if memory.utilization is not None:
-        charged = [memory.peak_torch, memory.non_torch, memory.graphs, memory.connector]
+        charged = [memory.peak_torch, memory.non_torch, memory.connector]
         charged += [_term(memory.safety, memory), *memory.other.values()]
-        shares["utilization"] = math.floor(memory.utilization * (memory.total or 0)) - sum(charged)
+        base = memory.total if memory.total is not None else memory.free or 0
+        left = math.floor(memory.utilization * base) - sum(charged)
+        graphs = memory.graphs
+        if isinstance(graphs, Share):
+            graphs = math.ceil(graphs.fraction * left) if left > 0 else 0
+        shares["utilization"] = left - graphs
     derived = memory.prefill_headroom == "from_staging"
     if memory.free is not None:
         headroom = _term(memory.prefill_headroom, memory)

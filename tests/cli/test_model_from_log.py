@@ -222,3 +222,13 @@ def test_json_holds_the_figures_that_were_compared(capsys: Capture, tmp_path: Pa
     document = json.loads(out)
     assert document["figures"]["GPU KV cache size"] == "476,016 tokens"
     assert Problem.model_validate(document["problem"])
+
+
+def test_a_chunk_that_sglang_derives_is_compared(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIGS["Qwen3-8B"]))
+    base = ("model", path, "--engine", "sglang", "--available", "20GiB", "--check")
+    line = "chunked_prefill_size={}, max_prefill_tokens=16384, context_len=40960"
+    assert run_kvplan(capsys, *base, line.format(8192)).code == 0
+    done = run_kvplan(capsys, *base, line.format(4096))
+    assert (done.code, "chunked_prefill_size: the log says 4096" in done.err) == (1, True)

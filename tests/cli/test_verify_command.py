@@ -93,6 +93,17 @@ def test_a_plan_is_held_against_the_overridden_problem(
     assert done.code == 1
 
 
+def test_a_plan_that_answers_another_question_is_noted(
+    problem: Path, plan: dict[str, Any], capsys: Capture
+) -> None:
+    path = written(problem.parent, plan)
+    done = run_kvplan(capsys, "verify", problem, path, "--set", "ranks.r0.name=another")
+    assert "question: the plan answers another problem than this one" in done.out.splitlines()
+    path = written(problem.parent, {**plan, "question": ""})
+    done = run_kvplan(capsys, "verify", problem, path, "--set", "ranks.r0.name=another")
+    assert "question: " not in done.out
+
+
 def test_a_plan_may_come_on_standard_input(problem: Path, plan: dict[str, Any]) -> None:
     done = spawn("verify", problem, "-", text=json.dumps(plan))
     assert done == (0, "every rule holds\n", "")

@@ -117,7 +117,7 @@ def test_unified_sequences_have_states_of_their_own() -> None:
         ("Qwen3-8B", {"cache_type_v": "q4_0", "flash_attn": "off"}, "--flash-attn"),
         ("Qwen3-8B", {"parallel": 0}, "--parallel: expected at least 1"),
         ("Qwen3-8B", {"available": None}, "--available, or --gpu"),
-        ("DeepSeek-V4-Flash", {}, "without compressed layers"),
+        ("MiniMax-Text-01", {}, "a class on llama.cpp's own list of architectures"),
     ],
 )
 def test_what_is_refused(model: str, given: dict[str, Any], message: str) -> None:

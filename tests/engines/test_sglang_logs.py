@@ -91,7 +91,8 @@ def test_states_and_tokens_of_a_log_follow_from_one_budget() -> None:
     assert lines["max_total_num_tokens"] == "330323"
     assert (lines["conv_state size"], lines["ssm_state size"]) == ("0.34GB", "17.58GB")
     assert lines["KV Cache is allocated. #tokens"] == ("330323, K size: 10.08 GB, V size: 10.08 GB")
-    assert lines["max_running_requests"] == str(124 // 3)
+    # extra buffers: the engine counts 5 slots a request (engine default of this class)
+    assert lines["max_running_requests"] == str(124 // 5)
 
 
 def test_window_tokens_are_a_share_of_the_full_ones() -> None:

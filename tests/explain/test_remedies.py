@@ -148,6 +148,18 @@ def test_both_sides_of_a_granule_step_are_tried() -> None:
     assert quotas == [2 * GIB - 1, 2 * GIB + MIB]
 
 
+def test_both_sides_of_a_granule_step_are_tried_of_what_is_free() -> None:
+    """Half of free, half of that for graphs: the quota grows by a byte where free grows by 4."""
+    reading = {"free": 4 * 1900 * MIB, "utilization": "1/2", "graphs": {"fraction": "1/2"}}
+    parts = {
+        "pools": [{"name": "kv", "bytes": 3 * MIB, "granule": "auto"}],
+        "consumers": [{"name": "w", "bytes": MIB}],
+    }
+    found = refused(ranks=[{"name": "r0", "memory": reading}], **parts, **request(682)).remedies
+    free = [entry.to for entry in found if entry.change == "ranks.r0.memory.free"]
+    assert free == [4 * 2047 * MIB]
+
+
 MEMORY = {"total": 1000, "utilization": "1/2", "peak_torch": 100}
 
 

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from kvplan.models import CheckFailed, Problem
+from kvplan.models.ranks import Rank
 from kvplan.solver import Planner, check, plan, solve_confirmed
 from kvplan.solver.check import Check, Decisions
+from kvplan.solver.check.bytes import quota_of
 from kvplan.solver.check.needs import NOTHING, Rule, arrays_of, hold, hold_many
 from kvplan.solver.oracle import check as replay
+from kvplan.solver.oracle import memory
 from support.micro import micro, one, pool
 
 MIB, GIB = 2**20, 2**30
@@ -95,6 +98,31 @@ def test_other_quotas_are_an_argument() -> None:
     over = "rank r0 exceeds its quota by 1 B in"
     assert kept.broken(decided(blocks=(10,)), (99,)) == [f"{over} prefill", f"{over} decode"]
     assert kept.broken(decided(blocks=(20,)), (200,)) == []
+
+
+def drawn_memory(rng: random.Random) -> dict[str, Any]:
+    """Readings by any rules: shares of total and of free, graphs in bytes or as a fraction."""
+    total, free = rng.randrange(50, 200), rng.randrange(0, 50)
+    terms = ("peak_torch", "non_torch", "connector", "graphs")
+    drawn: dict[str, Any] = {name: rng.randrange(9) for name in rng.sample(terms, 2)}
+    drawn |= {"other": {"nccl": rng.randrange(9)}, "utilization": f"{rng.randrange(1, 9)}/9"}
+    if rng.random() < 0.5:
+        drawn["graphs"] = {"fraction": f"{rng.randrange(8)}/7"}
+    if rng.random() < 0.5:
+        whole = {"safety": {"fraction": "1/30"}, "prefill_headroom": {"fraction": "1/20"}}
+        drawn |= {"total": total, **whole}
+    if rng.random() < 0.5 or "total" not in drawn:
+        drawn["free"] = free
+    return drawn
+
+
+def test_the_quota_of_readings_is_stated_again() -> None:
+    rng, quotas = random.Random(147), set()
+    for _ in range(500):
+        rank = Rank.model_validate({"name": "r", "memory": drawn_memory(rng)})
+        quotas.add(rank.quota_bytes)
+        assert quota_of(rank) == rank.quota_bytes == memory.quota_of(rank).bytes
+    assert min(quotas) < 0 < max(quotas)
 
 
 def test_granules_and_floors_of_a_resize_are_held() -> None:

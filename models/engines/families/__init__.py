@@ -14,6 +14,7 @@ from kvplan.models.engines.families import (
     slides,
 )
 from kvplan.models.engines.families.fields import Fields
+from kvplan.models.engines.families.popular import POPULAR
 from kvplan.models.engines.layers import Layer
 
 Reader = Callable[[Fields], list[Layer]]
@@ -24,18 +25,17 @@ _PLAIN = (
     *("qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text", "phi", "phi3", "phimoe"),
     *("granite", "granitemoe", "olmo", "olmo2", "olmoe", "starcoder2", "stablelm"),
     *("internlm2", "internlm3", "cohere", "glm", "glm4", "seed_oss"),
-    *("smollm3", "ernie4_5", "ernie4_5_moe", "hunyuan_v1_dense", "hunyuan_v1_moe", "dots1"),
-    *("ministral3", "arcee", "helium", "nemotron", "opt", "gptj", "bloom", "codegen"),
-    *("qwen3_omni_moe_text", "qwen2_5_omni_text", "glm4v_text", "glm4v_moe_text", "persimmon"),
-    *("granitemoeshared", "flex_olmo", "phi4_multimodal", "jais2", "apertus", "deepseek"),
-    "aria_text",
+    *("smollm3", "ernie4_5", "dots1", "ministral3", "apertus", "arcee", "nemotron", "opt", "gptj"),
+    *("bloom", "exaone", "baichuan", "bitnet", "xverse", "minicpm", "qwen3_omni_moe_text"),
+    *("qwen2_5_omni_text", "orion", "bailing_moe", "helium", "codegen", "glm4v_text"),
+    *("glm4v_moe_text", "persimmon", "granitemoeshared", "flex_olmo", "phi4_multimodal", "jais2"),
+    *("deepseek", "aria_text"),
 )
-_LISTED = (
-    *("gpt_oss", "olmo3", "exaone_moe", "laguna", "cwm", "afmoe", "granite_swa"),
-    "granitemoe_swa",
-)
+_LISTED = ("gpt_oss", "cwm", "granite_swa", "granitemoe_swa")
 READERS: dict[str, Reader] = {
     **dict.fromkeys(_PLAIN, attention.plain),
+    **POPULAR,
+    "ernie4_5_moe": attention.glm4,
     "minimax_m2": attention.minimax_m2,
     "glm4_moe": attention.glm4,
     "gemma2": attention.gemma2,
@@ -56,6 +56,7 @@ READERS: dict[str, Reader] = {
     "mimo_v2_flash": slides.mimo_v2,
     "mimo_v2": slides.mimo_v2,
     "step3p5": slides.step3p5,
+    "step3p7": slides.step3p5,
     "llama4_text": attention.llama4,
     "nemotron-nas": attention.deci,
     "deci": attention.deci,

@@ -15,6 +15,7 @@ from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import Misfit, one_of, shown
 from kvplan.models.units import parse_integer
 
+OUTER = ("thinker_config",)  # of an omni model, whose talker has caches of its own
 NESTED = ("text_config", "llm_config", "language_config")
 MOST_LAYERS = 100_000
 LAYER_KEYS = frozenset({"head_dim", "num_key_value_heads", "sliding_window", "v_head_dim"})
@@ -215,12 +216,13 @@ def _is_index(key: object, index: int) -> bool:
 
 def text_fields(config: Mapping[str, Any]) -> Fields:
     """Find the part that describes the text model: the config itself, or a nested one."""
-    outer = config.get("thinker_config")
-    if isinstance(outer, Mapping):  # the omni models: text beside speech
-        config = outer
+    part, path = config, "config"
+    for outer in OUTER:
+        inner = part.get(outer)
+        if isinstance(inner, Mapping) and inner:
+            part, path = inner, f"{path}.{outer}"
     for name in NESTED:
-        nested = config.get(name)
+        nested = part.get(name)
         if isinstance(nested, Mapping) and nested:
-            where = "config.thinker_config" if config is outer else "config"
-            return Fields(nested, f"{where}.{name}")
-    return Fields(config)
+            return Fields(nested, f"{path}.{name}")
+    return Fields(part, path)

@@ -15,7 +15,7 @@ def pure_mamba1(fields: Fields) -> list[Layer]:
     if fields.has("intermediate_size"):
         inner = fields.count("intermediate_size", least=1)
     else:
-        inner = fields.count("expand", least=1) * fields.count("hidden_size", least=1)
+        inner = fields.count("expand", 2, least=1) * fields.count("hidden_size", least=1)
     state, kernel = fields.count("state_size", least=1), fields.count("conv_kernel", least=1)
     return [
         Recurrent(index, "mamba1", 1, inner, state, 0, kernel, inner)

@@ -55,4 +55,7 @@ def _layer(
         where = f"{fields.path}.layer_types[{index}]"
         raise InvalidProblem.at(where, f"{FULL} or {WINDOW}", shown(kind))
     window = fields.count("sliding_window", least=1)
+    if fields.has("attention_other_setting"):  # the windows' own
+        other = fields.inner("attention_other_setting")
+        heads = other.count("num_attention_groups", heads, least=1)
     return Attention(index, "window", heads, dim, dim, window=window, draft=draft)

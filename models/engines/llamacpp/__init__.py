@@ -1,6 +1,7 @@
 """llama.cpp (llama-cpp-python 0.3.36): caches of cells, sized by the context that is asked for."""
 
+from kvplan.models.engines.llamacpp.dialect import DIALECT
 from kvplan.models.engines.llamacpp.flags import FLAGS
-from kvplan.models.engines.llamacpp.pools import build, figures
+from kvplan.models.engines.llamacpp.pools import assumptions, build, figures
 
-__all__ = ["FLAGS", "build", "figures"]
+__all__ = ["DIALECT", "FLAGS", "assumptions", "build", "figures"]

@@ -1,64 +1,35 @@
 """llama.cpp's caches: what each holds, in cells and bytes (llama-kv-cache*.cpp, 0.3.36).
 
-A model has at most a full cache and a window cache, each with all its layers, and a recurrent one.
+A model has at most a full cache and a window cache, each with all its layers, one of indexer keys,
+and a recurrent one; DeepSeek-V4 has others (compressed.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import compress
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture, Attention, Compressed, Latent, Recurrent
-from kvplan.models.engines.llamacpp.flags import Context, context_of
+from kvplan.models.engines.layers import Architecture, Attention, Latent, Recurrent
+from kvplan.models.engines.llamacpp.architectures import ROLLBACK, known_as, seen_layers
+from kvplan.models.engines.llamacpp.compressed import (
+    compressed_caches,
+    compressed_layers,
+    compressor_states,
+)
+from kvplan.models.engines.llamacpp.flags import (
+    Context,
+    context_of,
+    is_flash_off,
+    sequences_of,
+)
+from kvplan.models.engines.llamacpp.offload import first_cached
+from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.engines.llamacpp.rows import ROW_TYPES, row_bytes
 from kvplan.models.errors import InvalidProblem
 
 STATE_BYTES = 4  # states are f32 whatever the cache types
-ROLLBACK = ("qwen3_5", "qwen3_5_moe", "nemotron_h", "lfm2")
-"""Model types (and their _text forms) whose states can be rolled back, so that drafts cost rows."""
-
-
-@dataclass(frozen=True)
-class TokenCache:
-    """A cache of keys and values.
-
-    Attributes
-    ----------
-    name : "full" or "window".
-    window : tokens of the window or of the local chunk; 0 for full.
-    cells, streams : the buffer has cells x streams rows.
-    key_bytes, value_bytes : of one cell over all layers.
-    """
-
-    name: str
-    window: int
-    layers: int
-    cells: int
-    streams: int
-    key_bytes: int
-    value_bytes: int
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the whole buffer."""
-        return self.cells * self.streams * (self.key_bytes + self.value_bytes)
-
-
-@dataclass(frozen=True)
-class StateCache:
-    """A cache of states: `rows` of each sequence (1 + what may be rolled back)."""
-
-    layers: int
-    sequences: int
-    rows: int
-    conv_bytes: int
-    recurrent_bytes: int
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the whole buffer."""
-        return self.sequences * self.rows * (self.conv_bytes + self.recurrent_bytes)
 
 
 def token_caches(architecture: Architecture, settings: Mapping[str, Any]) -> list[TokenCache]:
@@ -66,18 +37,28 @@ def token_caches(architecture: Architecture, settings: Mapping[str, Any]) -> lis
 
     Raises
     ------
-    InvalidProblem : types that the engine refuses (blocks that do not divide a head, unequal types
-        with MLA), or a kind of layer that it has no cache for.
+    InvalidProblem : an architecture that the engine does not know, or types that it refuses (blocks
+        that do not divide a head, unequal types with MLA).
     """
+    kept = seen_layers(architecture)
     _check(architecture, settings)
+    if compressed_layers(architecture):
+        return list(compressed_caches(architecture, settings))
     context = context_of(architecture, settings)
-    layers = [one for one in architecture.target if isinstance(one, Attention | Latent)]
+    layers = [one for one in kept if isinstance(one, Attention | Latent)]
+    start = first_cached(architecture, settings)
     full = [one for one in layers if not _reach(one)]
     window = [one for one in layers if _reach(one)]
     caches = []
     for name, members in (("full", full), ("window", window)):
         if members:
-            caches.append(_cache(name, members, layers, context, settings))
+            caches.append(_cache(name, members, layers, context, start, settings))
+    owners = [one for one in layers if isinstance(one, Latent) and one.index_dim]
+    if owners:
+        rows = [row_bytes(settings["cache_type_k"], one.index_dim) for one in owners]
+        index = TokenCache("index", 0, len(owners), context.cells, context.streams, sum(rows), 0)
+        host = sum(compress(rows, [one.index < start for one in owners]))
+        caches.append(replace(index, host_key_bytes=host))
     return caches
 
 
@@ -90,6 +71,7 @@ def _cache(
     members: Sequence[Attention | Latent],
     layers: Sequence[Attention | Latent],
     context: Context,
+    start: int,
     settings: Mapping[str, Any],
 ) -> TokenCache:
     """Build a cache; without flash attention values are padded to the widest layer's row."""
@@ -97,14 +79,19 @@ def _cache(
     cells = context.cells
     if reach and not settings["swa_full"]:
         cells = context.window_cells(reach)
-    widest = max(map(_value_values, layers)) if settings["flash_attn"] == "off" else 0
-    keys = sum(row_bytes(settings["cache_type_k"], _key_values(one)) for one in members)
-    values = sum(
-        row_bytes(settings["cache_type_v"], max(widest, wide))
-        for one in members
-        if (wide := _value_values(one))
+    widest = max(map(_value_values, layers)) if is_flash_off(settings) else 0
+    keys = [row_bytes(settings["cache_type_k"], _key_values(one)) for one in members]
+    values = [
+        row_bytes(settings["cache_type_v"], max(widest, wide)) if wide else 0
+        for wide in map(_value_values, members)
+    ]
+    cache = TokenCache(name, reach, len(members), cells, context.streams, sum(keys), sum(values))
+    above = [one.index < start for one in members]
+    return replace(
+        cache,
+        host_key_bytes=sum(compress(keys, above)),
+        host_value_bytes=sum(compress(values, above)),
     )
-    return TokenCache(name, reach, len(members), cells, context.streams, keys, values)
 
 
 def _key_values(layer: Attention | Latent) -> int:
@@ -120,16 +107,13 @@ def _value_values(layer: Attention | Latent) -> int:
 
 def _check(architecture: Architecture, settings: Mapping[str, Any]) -> None:
     key, value = settings["cache_type_k"], settings["cache_type_v"]
-    if any(isinstance(one, Compressed) for one in architecture.layers):
-        expected = "a model without compressed layers (DeepSeek-V4)"
-        raise InvalidProblem.at("--engine llama.cpp", expected, architecture.name)
     if any(isinstance(one, Latent) for one in architecture.layers) and key != value:
         raise InvalidProblem.at("--cache-type-v", f"{key}, as of the keys (MLA)", value)
     for layer in architecture.target:
         if isinstance(layer, Attention):
             row_bytes(key, layer.key_dim)
             row_bytes(value, layer.value_dim)
-    if ROW_TYPES[value].values > 1 and settings["flash_attn"] == "off":
+    if ROW_TYPES[value].values > 1 and is_flash_off(settings):
         expected = "flash attention, which quantised values need"
         raise InvalidProblem.at("--flash-attn", expected, "off")
 
@@ -140,13 +124,23 @@ def state_cache(architecture: Architecture, settings: Mapping[str, Any]) -> Stat
     f32 rows: conv (K - 1) x channels, recurrent heads x head_dim x state_dim, 1 + n_rs_seq of each
     for a sequence. The log counts all layers of the model.
     """
+    if compressed_layers(architecture):
+        return compressor_states(architecture, settings)
     layers = [one for one in architecture.target if isinstance(one, Recurrent)]
     if not layers:
         return None
-    conv = sum(max(0, one.conv_kernel - 1) * one.conv_channels for one in layers)
-    recurrent = sum(one.heads * one.head_dim * one.state_dim for one in layers)
-    rolls = architecture.model_type.removesuffix("_text") in ROLLBACK
+    sizes = [_state_values(one) for one in layers]
+    conv, recurrent = (sum(side) for side in zip(*sizes, strict=True))
+    start = first_cached(architecture, settings)
+    host = sum(compress(map(sum, sizes), [one.index < start for one in layers]))
+    rolls = known_as(architecture) in ROLLBACK
     rows = 1 + (int(settings["draft_max"]) if rolls else 0)
-    sequences = int(settings["parallel"])
-    count = architecture.total_layers
-    return StateCache(count, sequences, rows, conv * STATE_BYTES, recurrent * STATE_BYTES)
+    sequences, count = sequences_of(settings), architecture.total_layers
+    cache = StateCache(count, sequences, rows, conv * STATE_BYTES, recurrent * STATE_BYTES)
+    return replace(cache, host_bytes=host * STATE_BYTES)
+
+
+def _state_values(layer: Recurrent) -> tuple[int, int]:
+    """Values of a layer's convolution and of its recurrent state."""
+    taps = max(0, layer.conv_kernel - 1)
+    return taps * layer.conv_channels, layer.heads * layer.head_dim * layer.state_dim

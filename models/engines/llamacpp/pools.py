@@ -11,9 +11,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, refuse_cross
-from kvplan.models.engines.llamacpp.caches import StateCache, TokenCache, state_cache, token_caches
-from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
+from kvplan.models.engines.llamacpp.architectures import known_as
+from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
+from kvplan.models.engines.llamacpp.flags import (
+    PAD,
+    SERVER,
+    SERVER_SEQUENCES,
+    Context,
+    context_of,
+    is_automatic,
+    longest_context,
+)
+from kvplan.models.engines.llamacpp.offload import device_bytes, first_cached, layer_count
+from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 
@@ -28,18 +40,21 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
     refuse_cross(architecture, "llama.cpp")
+    if "," in str(settings["device"] or ""):
+        expected = "one device (several are not modelled)"
+        raise InvalidProblem.at("--device", expected, shown(settings["device"]))
     context = context_of(architecture, settings)
     tokens = token_caches(architecture, settings)
     state = state_cache(architecture, settings)
     pools, caches = [_pool(cache) for cache in tokens], [_rule(one, context) for one in tokens]
     if state is not None:
         each = state.conv_bytes + state.recurrent_bytes
-        pools.append({"name": "state", "bytes": each})
+        pools.append({"name": "state", "bytes": _placed(each, state.host_bytes)})
         caches.append({"name": "state", "pool": "state", "kind": "state", "blocks": state.rows})
     return Problem.model_validate(
         {
             "name": f"{architecture.name} in llama.cpp",
-            "ranks": [{"name": "device", "quota": _quota(settings)}],
+            "ranks": _ranks(architecture, settings, tokens, state),
             "tokens_per_block": PAD,
             "pools": pools,
             "caches": caches,
@@ -49,10 +64,33 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     )
 
 
-def _quota(settings: Mapping[str, Any]) -> int:
+def _ranks(
+    architecture: Architecture,
+    settings: Mapping[str, Any],
+    tokens: list[TokenCache],
+    state: StateCache | None,
+) -> list[dict[str, Any]]:
+    """Write the device, and the host with just the bytes of the layers that stay there."""
+    ranks = [{"name": "device", "quota": _quota(architecture, settings)}]
+    host = sum(
+        cache.cells * cache.streams * (cache.host_key_bytes + cache.host_value_bytes)
+        for cache in tokens
+    )
+    if state is not None:
+        host += state.sequences * state.rows * state.host_bytes
+    return [*ranks, {"name": "host", "stage": 1, "quota": host}] if host else ranks
+
+
+def _quota(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """--available, or what the weights on the device leave of the card."""
     if settings["available"] is not None:
         return int(settings["available"])
     total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
+    listed = settings.get("weights")
+    if weights is None and listed is not None:
+        weights = listed.total_bytes
+        if listed.tensors and known_as(architecture) == architecture.name:
+            weights = device_bytes(architecture, settings, listed)
     if total is None or weights is None:
         expected = "--available, or --gpu and --weights-gib"
         raise InvalidProblem.at("--engine llama.cpp", expected, "no budget")
@@ -60,14 +98,28 @@ def _quota(settings: Mapping[str, Any]) -> int:
 
 
 def _pool(cache: TokenCache) -> dict[str, Any]:
-    parts = (("k", cache.key_bytes), ("v", cache.value_bytes))
-    buffers = [{"name": name, "bytes": PAD * each} for name, each in parts if each]
+    parts = (
+        ("k", cache.key_bytes, cache.host_key_bytes),
+        ("v", cache.value_bytes, cache.host_value_bytes),
+    )
+    buffers = [
+        {"name": name, "bytes": _placed(PAD * each, PAD * host)}
+        for name, each, host in parts
+        if each
+    ]
     return {"name": cache.name, "buffers": buffers}
+
+
+def _placed(each: int, host: int) -> int | dict[str, int]:
+    """Bytes of a block, or by stage where layers lie on the host."""
+    return {"0": each - host, "1": host} if host else each
 
 
 def _rule(cache: TokenCache, context: Context) -> dict[str, Any]:
     """Write how many cells a sequence takes: all of its context, or window + ubatch."""
     rule: dict[str, Any] = {"name": cache.name, "pool": cache.name, "kind": "full"}
+    if cache.ratio > 1:
+        return rule | {"tokens_per_block": PAD * cache.ratio}
     if cache.window and cache.cells < context.cells:
         reach = cache.window * (context.sequences if context.streams == 1 else 1)
         rule |= {"kind": "window", "keep": "in_flight", "window": reach}
@@ -84,6 +136,20 @@ def _requests(context: Context, state: StateCache | None) -> list[dict[str, Any]
     return [request, {"name": "states", "capacity": 0, "count": others}]
 
 
+def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """One line for each value that the server derives, and on what lies on the host."""
+    lines = []
+    if is_automatic(settings):
+        why = f"{SERVER}, which then unifies the buffers"
+        lines.append(f"--parallel: auto -> {SERVER_SEQUENCES} ({why})")
+    if not settings["ctx_size"]:
+        lines.append(f"--ctx-size: 0 -> {longest_context(architecture)} (the model's, not fitted)")
+    start, count = first_cached(architecture, settings), layer_count(architecture)
+    if start:
+        lines.append(f"the caches of {min(start, count)} of {count} layers lie on the host")
+    return tuple(lines)
+
+
 def figures(
     architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
 ) -> dict[str, str]:
@@ -91,7 +157,9 @@ def figures(
     context = context_of(architecture, settings)
     lines = {"n_ctx": str(context.total), "n_ctx_seq": str(context.cells)}
     lines |= {"n_batch": str(context.batch), "n_ubatch": str(context.ubatch)}
+    total = 0
     for cache in token_caches(architecture, settings):
+        total += plan.blocks[cache.name] * PAD * (cache.key_bytes + cache.value_bytes)
         rows = plan.blocks[cache.name] * PAD
         lines[f"{cache.name} cells"] = str(rows // cache.streams)
         lines[f"{cache.name} layers"] = str(cache.layers)
@@ -99,6 +167,7 @@ def figures(
         lines[f"{cache.name} K"] = mib(rows * cache.key_bytes)
         lines[f"{cache.name} V"] = mib(rows * cache.value_bytes)
         lines[f"{cache.name} size"] = mib(rows * (cache.key_bytes + cache.value_bytes))
+    lines["KV total"] = mib(total)
     state = state_cache(architecture, settings)
     if state is not None:
         rows = plan.blocks["state"]

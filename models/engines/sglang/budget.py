@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kvplan.models.engines.sglang.flags import chunk_tokens
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
 
@@ -60,7 +61,7 @@ def reserve_bytes(total: int, settings: Mapping[str, Any]) -> int:
     At least 10 GiB on cards above 60 GiB (memory_hook.py of 0.5.23; its graph terms, which depend
     on the batch sizes that are captured, are left out).
     """
-    chunk = max(int(settings["chunked_prefill_size"] or 0), 2048)
+    chunk = max(chunk_tokens(settings), 2048)
     ranks = int(settings["tp_size"]) * int(settings["pp_size"])
     reserve = 512 + chunk * 3 // 2 + 128 * ranks
     return MIB * (max(reserve, FLOOR_MIB) if total > LARGE_CARD_BYTES else reserve)

@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+from kvplan.models.engines.cards import chip_of
 from kvplan.models.engines.layers import Architecture, Attention, Compressed, Latent, Layer
-from kvplan.models.engines.sglang.flags import attention_ranks, draft_layers, element_bytes
+from kvplan.models.engines.sglang.flags import attention_ranks, element_bytes
+from kvplan.models.engines.sglang.speculation import (
+    algorithm_of,
+    dflash_layers,
+    draft_layers,
+)
 from kvplan.models.errors import InvalidProblem
 
 TWO_POOLS = {
@@ -100,7 +106,8 @@ def cells(architecture: Architecture, settings: Mapping[str, Any]) -> list[Cells
         full = [layer for layer in tokens if not (apart and _reach(layer))]
         keys, values = _sides(full, architecture, settings)
         index = sum(indexer_bytes(layer) for layer in full) * int(settings["dcp_size"])
-        draft = _draft_bytes(full, keys + values, drafts, settings)
+        element = element_bytes(architecture, settings)
+        draft = _draft_bytes(full, keys + values, drafts, element, settings)
         window = sum(_sides(windows, architecture, settings))
         found.append(Cells(keys + values + index + draft, window, keys + index, values))
     return found
@@ -145,13 +152,24 @@ def kv_heads(layer: Attention, settings: Mapping[str, Any]) -> int:
 def latent_bytes(layer: Latent, element: int, sparse: bool, settings: Mapping[str, Any]) -> int:
     """Bytes of a latent row (calculate_mla_kv_cache_dim).
 
-    (latent + rope) x element; with a sparse indexer and fp8_e4m3: latent + 4 bytes of scale for
-    128 elements + the rope part in bf16 = 656.
+    (latent + rope) x element: 576 in fp8. A sparse indexer and fp8_e4m3: latent + 4 bytes of scale
+    for 128 elements + the rope part in bf16 = 656, unless the backend takes plain rows.
     """
-    if sparse and settings["kv_cache_dtype"] == "fp8_e4m3":
+    if sparse and settings["kv_cache_dtype"] == "fp8_e4m3" and not takes_plain_rows(settings):
         scales = layer.latent_dim // QUANTUM * 4
         return layer.latent_dim + scales + layer.rope_dim * ROPE_BYTES
     return (layer.latent_dim + layer.rope_dim) * element
+
+
+def takes_plain_rows(settings: Mapping[str, Any]) -> bool:
+    """Whether the sparse backends store fp8 rows without scales.
+
+    trtllm on either side, tilelang on both; on ROCm triton, tilelang and aiter on either.
+    """
+    sides = {settings["dsa_prefill_backend"], settings["dsa_decode_backend"]}
+    if "trtllm" in sides or sides == {"tilelang"}:
+        return True
+    return chip_of(settings.get("gpu")).is_amd and bool(sides & {"triton", "tilelang", "aiter"})
 
 
 def indexer_bytes(layer: Layer) -> int:
@@ -162,14 +180,19 @@ def indexer_bytes(layer: Layer) -> int:
 
 
 def _draft_bytes(
-    layers: Sequence[Layer], rows: int, drafts: int, settings: Mapping[str, Any]
+    layers: Sequence[Layer], rows: int, drafts: int, element: int, settings: Mapping[str, Any]
 ) -> int:
     """Bytes a token of the draft: floor(rows x draft layers / layers), as if it had their shape.
 
-    With a sparse indexer every draft layer owns one, and both parts count once a context rank.
+    With a sparse indexer every draft layer owns one, and both parts count once a context rank. A
+    DFLASH draft has a shape of its own, once a context rank (dflash_draft_cell_size_per_token).
     """
     if not drafts or not layers:
         return 0
+    if algorithm_of(settings) == "DFLASH":
+        own = [one for one in dflash_layers(settings) if isinstance(one, Attention)]
+        sides = sum(kv_heads(one, settings) * (one.key_dim + one.value_dim) for one in own)
+        return sides * element * int(settings["dcp_size"])
     shared = rows * drafts // len(layers)
     index = max(indexer_bytes(layer) for layer in layers)
     ranks = int(settings["dcp_size"]) if index else 1

@@ -17,6 +17,7 @@ from kvplan.models.engines.sglang.budget import rank_entry, rest_bytes
 from kvplan.models.engines.sglang.cells import stage_layers
 from kvplan.models.engines.sglang.demand import request_tokens, shared_tokens
 from kvplan.models.engines.sglang.flags import (
+    chunk_tokens,
     context_tokens,
     draft_tokens,
     estimated_requests,
@@ -124,7 +125,7 @@ def window_cap(architecture: Architecture, settings: Mapping[str, Any], window: 
     """
     asked = wanted_requests(settings)
     given = settings["swa_full_tokens_ratio"] is not None
-    if asked is None or given or not settings["chunked_prefill_size"]:
+    if asked is None or given or not chunk_tokens(settings):
         return None
     tails = 0 if settings["disable_radix_cache"] else PREFIX_TAILS * asked
     cap = asked * request_tokens(settings, window) + shared_tokens(settings)

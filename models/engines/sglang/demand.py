@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.sglang.flags import draft_tokens, wanted_requests
+from kvplan.models.engines.sglang.flags import chunk_tokens, draft_tokens, wanted_requests
 
 SPECULATION = ("speculative_num_steps", "speculative_eagle_topk")
 
@@ -20,7 +20,7 @@ def request_cap(settings: Mapping[str, Any], window: int) -> int | None:
     wanted = wanted_requests(settings)
     if wanted is None or not settings["disable_radix_cache"]:
         return None
-    if not settings["chunked_prefill_size"]:
+    if not chunk_tokens(settings):
         return None
     return wanted * request_tokens(settings, window) + shared_tokens(settings)
 
@@ -34,7 +34,7 @@ def request_tokens(settings: Mapping[str, Any], window: int) -> int:
 def shared_tokens(settings: Mapping[str, Any]) -> int:
     """Window tokens of the chunks in flight: two of them with overlap, and a page."""
     flights = 1 if settings["disable_overlap_schedule"] else 2
-    return flights * int(settings["chunked_prefill_size"]) + int(settings["page_size"])
+    return flights * chunk_tokens(settings) + int(settings["page_size"])
 
 
 def _decode_tokens(settings: Mapping[str, Any]) -> int:

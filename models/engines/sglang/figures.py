@@ -13,6 +13,7 @@ from kvplan.models.engines.sglang.flags import (
     estimated_requests,
     wanted_requests,
 )
+from kvplan.models.engines.sglang.resolve import resolve
 from kvplan.models.engines.sglang.states import recurrent_layers, slot_parts, slots_of_request
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
@@ -24,6 +25,16 @@ def tokens_of(problem: Problem, plan: Plan, pool: str) -> int:
     return (plan.blocks[pool] - reserved) * problem.tokens_per_block
 
 
+def full_tokens(
+    architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
+) -> int:
+    """max_total_num_tokens; without attention a token costs nothing, and a context's are taken."""
+    if "full" in plan.blocks:
+        return tokens_of(problem, plan, "full")
+    tokens = int(settings["max_total_tokens"] or context_tokens(architecture, settings))
+    return tokens // problem.tokens_per_block * problem.tokens_per_block
+
+
 def running_requests(
     architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
 ) -> int:
@@ -32,7 +43,7 @@ def running_requests(
     What was asked, or 512 a context's worth of tokens, from 2048 to 4096; at most half the tokens,
     and the state slots over the slots of a request.
     """
-    tokens = tokens_of(problem, plan, "full")
+    tokens = full_tokens(architecture, settings, problem, plan)
     asked = wanted_requests(settings)
     if asked is None:
         asked = estimated_requests(tokens, context_tokens(architecture, settings))
@@ -57,7 +68,8 @@ def figures(
     architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
 ) -> dict[str, str]:
     """Return the lines of the log by their labels, those of the first stage."""
-    tokens = tokens_of(problem, plan, "full")
+    settings = resolve(architecture, settings)
+    tokens = full_tokens(architecture, settings, problem, plan)
     if is_compressed(architecture):
         window = tokens_of(problem, plan, "window")
         lines = {"max_total_num_tokens": str(tokens), "full": str(tokens), "swa": str(window)}
@@ -66,7 +78,7 @@ def figures(
         return lines | {"max_running_requests": str(running)}
     cell = cells(architecture, settings)[0]
     sizes = {"K size": gib(tokens * cell.keys), "V size": gib(tokens * cell.values)}
-    if not cell.values:
+    if cell.keys and not cell.values:
         sizes = {"KV size": sizes["K size"]}
     lines = {"max_total_num_tokens": str(tokens), "#tokens": str(tokens), **sizes}
     lines["KV Cache is allocated. #tokens"] = _line(str(tokens), sizes)

@@ -11,28 +11,52 @@ from kvplan.models.engines.registry import Flag
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import shown
 
+FOUR_BITS = ("nvfp4", "fp4_mx_block16", "fp4_e2m1")  # their scales are not modelled
 ELEMENT_BYTES = {"bf16": 2, "bfloat16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "mxfp8": 1}
+DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 
 FLAGS = (
+    Flag("--disaggregation-mode", "word", "null", "other roles are not modelled", ("null",)),
+    Flag("--attn-cp-size", "word", "1", "more are not modelled", ("1",)),
     Flag("--available", "bytes", None, "measured: bytes left for all pools of a rank"),
     Flag("--free-before-load", "bytes", None, "measured: free bytes before the weights load"),
     Flag("--free-after-load", "bytes", None, "measured: free bytes after the weights load"),
     Flag("--mem-fraction-static", "number", None, "share for weights and pools"),
     Flag("--device", "word", "cuda", "pages of an npu are not padded", ("cuda", "npu")),
-    Flag("--tp-size", "count", 1, "tensor parallel ranks"),
-    Flag("--pp-size", "count", 1, "pipeline stages"),
-    Flag("--dp-size", "count", 1, "data parallel replicas"),
+    Flag(
+        "--tp-size", "count", 1, "tensor parallel ranks", aliases=("--tensor-parallel-size", "--tp")
+    ),
+    Flag("--pp-size", "count", 1, "pipeline stages", aliases=("--pipeline-parallel-size", "--pp")),
+    Flag(
+        "--dp-size", "count", 1, "data parallel replicas", aliases=("--data-parallel-size", "--dp")
+    ),
     Flag("--enable-dp-attention", "switch", False, "replicas share the tensor parallel ranks"),
-    Flag("--dcp-size", "count", 1, "decode context parallel ranks"),
-    Flag("--page-size", "count", 1, "tokens of a page"),
+    Flag(
+        "--dcp-size",
+        "count",
+        1,
+        "decode context parallel ranks",
+        aliases=("--decode-context-parallel-size",),
+    ),
+    Flag("--page-size", "count", None, "tokens of a page; default by model, card and backend"),
+    Flag("--dtype", "word", "auto", "weights", DTYPES),
+    Flag("--attention-backend", "word", None, "kernels; default by model and card"),
+    Flag("--prefill-attention-backend", "word", None, "kernels of the prefill"),
+    Flag("--decode-attention-backend", "word", None, "kernels of the decode"),
+    Flag("--dsa-prefill-backend", "word", None, "sparse attention: decides the rows"),
+    Flag("--dsa-decode-backend", "word", None, "sparse attention: decides the rows"),
     Flag("--context-length", "count", None, "longest request in tokens; default the model's"),
     Flag(
-        "--kv-cache-dtype", "word", "auto", "element of keys and values", ("auto", *ELEMENT_BYTES)
+        "--kv-cache-dtype",
+        "word",
+        "auto",
+        "element of keys and values",
+        ("auto", *ELEMENT_BYTES, *FOUR_BITS),
     ),
     Flag("--max-total-tokens", "count", None, "tokens of the pool at most"),
     Flag("--max-running-requests", "count", None, "requests at once"),
-    Flag("--chunked-prefill-size", "count", 8192, "prefill chunk in tokens; 0 switches it off"),
+    Flag("--chunked-prefill-size", "word", None, "prefill chunk in tokens; -1 switches it off"),
     Flag("--disable-radix-cache", "switch", False, "no prefix reuse"),
     Flag("--disable-overlap-schedule", "switch", False, "one batch in flight"),
     Flag("--swa-full-tokens-ratio", "number", None, "window tokens for a full token (0.8)"),
@@ -40,9 +64,25 @@ FLAGS = (
     Flag("--disable-hybrid-swa-memory", "switch", False, "window layers keep every token"),
     Flag("--mamba-full-memory-ratio", "number", Fraction(9, 10), "state bytes for a byte of KV"),
     Flag("--max-mamba-cache-size", "count", None, "state slots"),
-    Flag("--mamba-radix-cache-strategy", "word", "auto", "state checkpoints", STRATEGIES),
+    Flag(
+        "--mamba-radix-cache-strategy",
+        "word",
+        "auto",
+        "state checkpoints",
+        STRATEGIES,
+        aliases=("--mamba-scheduler-strategy",),
+    ),
     Flag("--mamba-ssm-dtype", "word", None, "element of recurrent states"),
-    Flag("--speculative-algorithm", "word", None, "EAGLE, EAGLE3, NEXTN or STANDALONE"),
+    Flag("--speculative-algorithm", "word", None, "EAGLE(3), NEXTN, STANDALONE, NGRAM, DFLASH"),
+    Flag(
+        "--speculative-draft-model-path",
+        "word",
+        None,
+        "the draft's config.json",
+        aliases=("--speculative-draft-model",),
+    ),
+    Flag("--speculative-dflash-block-size", "count", None, "tokens of a DFLASH block"),
+    Flag("--speculative-ngram-max-bfs-breadth", "count", 10, "branches of NGRAM"),
     Flag("--speculative-num-steps", "count", None, "draft steps"),
     Flag("--speculative-eagle-topk", "count", None, "draft branches"),
     Flag("--speculative-num-draft-tokens", "count", None, "tokens verified at once"),
@@ -50,9 +90,9 @@ FLAGS = (
 )
 
 FEWEST, MOST, PER_CONTEXT = 2048, 4096, 512
-DRAFTS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
-
-
+CHUNKS = ((20, 2048), (60, 4096), (160, 8192))
+"""Cards below so many GiB, and their chunk; above the last 16384 (memory_hook.py)."""
+LARGEST_CHUNK, USUAL_CHUNK = 16_384, 8192
 SIZES = ("tp_size", "pp_size", "dp_size", "dcp_size", "page_size", "swa_eviction_interval")
 
 
@@ -66,7 +106,7 @@ def check_sizes(settings: Mapping[str, Any]) -> None:
     faults = [
         Fault("--" + key.replace("_", "-"), "at least 1", shown(settings[key]))
         for key in SIZES
-        if int(settings[key]) < 1
+        if settings[key] is not None and int(settings[key]) < 1
     ]
     if faults:
         raise InvalidProblem(faults)
@@ -83,12 +123,44 @@ def check_sizes(settings: Mapping[str, Any]) -> None:
 def element_bytes(architecture: Architecture, settings: Mapping[str, Any]) -> int:
     """Bytes of one key or value; "auto" is the model's own dtype."""
     word = settings["kv_cache_dtype"]
-    return DTYPE_BITS[model_dtype(architecture)] // 8 if word == "auto" else ELEMENT_BYTES[word]
+    if word in FOUR_BITS:
+        expected = f"one of auto, {', '.join(ELEMENT_BYTES)} (scales of 4 bits are not modelled)"
+        raise InvalidProblem.at("--kv-cache-dtype", expected, shown(word))
+    if word != "auto":
+        return ELEMENT_BYTES[word]
+    return DTYPE_BITS[model_dtype(architecture, settings)] // 8
 
 
-def model_dtype(architecture: Architecture) -> str:
-    """The dtype a model runs in: its config's (bfloat16 without one); float16 for float32."""
+def model_dtype(architecture: Architecture, settings: Mapping[str, Any]) -> str:
+    """The dtype a model runs in: --dtype, or its config's (bfloat16 without one).
+
+    auto runs a float32 config in float16.
+    """
+    word = settings["dtype"]
+    if word != "auto":
+        return {"half": "float16", "float": "float32"}.get(word, str(word))
     return {"float32": "float16", "": "bfloat16"}.get(architecture.dtype, architecture.dtype)
+
+
+def chunk_tokens(settings: Mapping[str, Any]) -> int:
+    """Tokens of a prefill chunk, 0 when switched off; the default follows the card's total.
+
+    Raises
+    ------
+    InvalidProblem : no whole number of at least -1.
+    """
+    given = settings["chunked_prefill_size"]
+    if given is not None:
+        text = str(given)
+        if text == "-1" or text.isdecimal():
+            return max(0, int(text))
+        expected = "tokens, or -1 for whole prompts"
+        raise InvalidProblem.at("--chunked-prefill-size", expected, shown(given))
+    total = settings.get("total_bytes")
+    if total is None:
+        return USUAL_CHUNK
+    sizes = (chunk for gib, chunk in CHUNKS if total < gib * 2**30)
+    return next(sizes, LARGEST_CHUNK)
 
 
 def attention_ranks(settings: Mapping[str, Any]) -> int:
@@ -112,40 +184,12 @@ def estimated_requests(tokens: int, context: int) -> int:
     return max(FEWEST, min(MOST, tokens * PER_CONTEXT // context))
 
 
+UNNAMED_CONTEXT = 2048
+
+
 def context_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> int:
-    """--context-length, or the model's.
-
-    Raises
-    ------
-    InvalidProblem : neither says it.
-    """
-    context = int(settings["context_length"] or architecture.max_positions)
-    if context < 1:
-        raise InvalidProblem.at("--context-length", "tokens (the config names none)", "none")
-    return context
-
-
-def draft_layers(architecture: Architecture, settings: Mapping[str, Any]) -> int:
-    """Layers of the draft that share the pool's token ids; 0 without speculation.
-
-    Raises
-    ------
-    InvalidProblem : a draft whose size cannot be told.
-    """
-    word = settings["speculative_algorithm"]
-    if word is None:
-        return 0
-    if word not in DRAFTS:
-        raise InvalidProblem.at(
-            "--speculative-algorithm", f"one of {', '.join(DRAFTS)}", shown(word)
-        )
-    if settings["speculative_draft_layers"] is not None:
-        return int(settings["speculative_draft_layers"])
-    if not architecture.draft:
-        raise InvalidProblem.at(
-            "--speculative-draft-layers", "the draft's layers: the config has no MTP layer", "none"
-        )
-    return len(architecture.draft)
+    """--context-length, or the model's; 2048 where neither says it (get_context_length)."""
+    return int(settings["context_length"] or architecture.max_positions or UNNAMED_CONTEXT)
 
 
 def draft_tokens(settings: Mapping[str, Any]) -> int:

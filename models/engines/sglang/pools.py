@@ -21,6 +21,8 @@ from kvplan.models.engines.sglang.cells import (
 from kvplan.models.engines.sglang.compressed import build_compressed, is_compressed
 from kvplan.models.engines.sglang.demand import request_cap, request_tokens, shared_tokens
 from kvplan.models.engines.sglang.flags import check_sizes, ratio_rule, swa_ratio
+from kvplan.models.engines.sglang.resolve import resolve
+from kvplan.models.engines.sglang.served import check_served
 from kvplan.models.engines.sglang.states import recurrent_layers, state_section
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
@@ -35,10 +37,12 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
     refuse_cross(architecture, "sglang")
+    check_served(architecture)
     check_sizes(settings)
+    known = resolve(architecture, settings)
     if is_compressed(architecture):
-        return build_compressed(architecture, settings)
-    return _problem(architecture, settings, free=False)
+        return build_compressed(architecture, known)
+    return _problem(architecture, known, free=False)
 
 
 def open_split(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
@@ -46,7 +50,7 @@ def open_split(architecture: Architecture, settings: Mapping[str, Any]) -> Probl
 
     The flag's range (0, 1] stays: no more window tokens than full ones.
     """
-    return _problem(architecture, settings, free=True)
+    return _problem(architecture, resolve(architecture, settings), free=True)
 
 
 def _problem(architecture: Architecture, settings: Mapping[str, Any], *, free: bool) -> Problem:
@@ -72,7 +76,9 @@ def _problem(architecture: Architecture, settings: Mapping[str, Any], *, free: b
 def _token_section(
     architecture: Architecture, settings: Mapping[str, Any], stages: list[Cells], *, free: bool
 ) -> dict[str, list[Any]]:
-    """Pools of tokens: one, or full and window tokens apart."""
+    """Pools of tokens: one, or full and window tokens apart; none without attention."""
+    if not any(cell.full or cell.window for cell in stages):
+        return {"pools": [], "caches": [], "goals": [], "constraints": []}
     page = int(settings["page_size"])
     full: dict[str, Any] = {
         "name": "full",

@@ -34,7 +34,7 @@ def tensors_of(
     word = settings["mamba_ssm_dtype"] or layer.state_dtype or "float32"
     if word not in DTYPE_BITS:
         raise InvalidProblem.at("--mamba-ssm-dtype", one_of(DTYPE_BITS, word), shown(word))
-    model = model_dtype(architecture)
+    model = model_dtype(architecture, settings)
     ranks = attention_ranks(settings)
     return state_tensors(layer, ranks, 0, conv_dtype=model, state_dtype=word)
 
@@ -83,7 +83,8 @@ def state_section(
 
         K slot (1 + D/r) <= R q/(1+q) - slot (1 + D)
 
-    Speculation keeps D states more for each of min(requests, K // r) + 1 requests.
+    Speculation keeps D states more for each of min(requests, K // r) + 1 requests, however little
+    memory that leaves: the engine refuses rather than to keep fewer.
 
     Parameters
     ----------
@@ -108,22 +109,48 @@ def state_section(
     return section
 
 
+def fixed_slots(
+    architecture: Architecture, settings: Mapping[str, Any], rest_bytes: int
+) -> int | None:
+    """State slots before any token: those that flags declare, or that the ratio leaves."""
+    declared = _declared_slots(settings)
+    if declared is not None:
+        return declared
+    share, each = _ratio_share(slot_bytes(architecture, settings), rest_bytes, settings)
+    return max(0, int(share // each))
+
+
+def _ratio_share(
+    slot: int, rest_bytes: int, settings: Mapping[str, Any]
+) -> tuple[Fraction, Fraction]:
+    """Bytes that --mamba-full-memory-ratio leaves to slots, and bytes of each with its drafts."""
+    drafts, held = draft_tokens(settings), slots_of_request(settings)
+    ratio = Fraction(settings["mamba_full_memory_ratio"])
+    share = rest_bytes * ratio / (1 + ratio) - slot * (1 + drafts)
+    return share, slot * (1 + Fraction(drafts, held))
+
+
 def _hold_split(
     section: dict[str, list[Any]], slot: int, rest_bytes: int, settings: Mapping[str, Any]
 ) -> None:
-    """Fix the slots that flags declare, or limit them by the ratio."""
+    """Fix the slots that flags declare, or limit them by the ratio; the drafts' follow from them.
+
+    With drafts both are fixed: K = floor(share / slot (1 + D/r)), min(requests, K // r) drafts.
+    """
     drafts, held = draft_tokens(settings), slots_of_request(settings)
     fixed = _declared_slots(settings)
-    if fixed is None:
-        ratio = Fraction(settings["mamba_full_memory_ratio"])
-        share = rest_bytes * ratio / (1 + ratio) - slot * (1 + drafts)
-        terms = {"blocks:state": str(slot * (1 + Fraction(drafts, held)))}
-        section["constraints"].append({"terms": terms, "max": str(share)})
-    elif fixed < held:
+    if fixed is not None and fixed < held:
         expected = f"at least {held} slots, those of one request"
         raise InvalidProblem.at("--max-mamba-cache-size", expected, shown(fixed))
-    else:
+    if fixed is None:
+        share, each = _ratio_share(slot, rest_bytes, settings)
+        section["constraints"].append({"terms": {"blocks:state": str(each)}, "max": str(share)})
+        fixed = int(share // each) if drafts else None
+    if fixed is not None and fixed >= held:
         section["pools"][0] |= {"min_blocks": fixed, "max_blocks": fixed}
+        if drafts:
+            count = min(wanted_requests(settings) or 0, fixed // held)
+            section["pools"][1] |= {"min_blocks": count, "max_blocks": count}
 
 
 def _declared_slots(settings: Mapping[str, Any]) -> int | None:

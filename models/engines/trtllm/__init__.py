@@ -1,6 +1,7 @@
 """TensorRT-LLM's KVCacheManagerV2: coalesced slots, floors, and a quota split by ratio."""
 
-from kvplan.models.engines.trtllm.adapter import build, figures
+from kvplan.models.engines.trtllm.adapter import assumptions, build, figures
+from kvplan.models.engines.trtllm.dialect import DIALECT
 from kvplan.models.engines.trtllm.flags import FLAGS
 
-__all__ = ["FLAGS", "build", "figures"]
+__all__ = ["DIALECT", "FLAGS", "assumptions", "build", "figures"]

@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Recurrent, refuse_cross
-from kvplan.models.engines.trtllm.buffers import buffers_of
+from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
+from kvplan.models.engines.trtllm.flags import SERVER, SERVER_REQUESTS, requests_of
 from kvplan.models.engines.trtllm.manager import (
     Ask,
     Bounds,
@@ -18,6 +19,7 @@ from kvplan.models.engines.trtllm.manager import (
     manager_problem,
 )
 from kvplan.models.engines.trtllm.ratio import group_ratios, planned_quota, slot_counts
+from kvplan.models.engines.trtllm.served import check_served
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
@@ -32,7 +34,7 @@ def manager_of(architecture: Architecture, settings: Mapping[str, Any]) -> Manag
     from --avg_seq_len, a batch of such requests; else from the constraints.
     """
     longest = int(settings["max_seq_len"] or architecture.max_positions)
-    others = int(settings["max_batch_size"]) - 1
+    others = requests_of(settings) - 1
     if longest < 1 or others < 0:
         found = shown(settings["max_seq_len"] if longest < 1 else settings["max_batch_size"])
         raise InvalidProblem.at("--max_seq_len and --max_batch_size", "at least 1 each", found)
@@ -73,6 +75,21 @@ def quota_of(settings: Mapping[str, Any]) -> int:
     return int(free * share)
 
 
+def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """One line for each value that nobody gave, with the reason."""
+    lines = []
+    if settings["max_batch_size"] is None:
+        served = requests_of(settings) > 1
+        why = f"{SERVER}'s default" if served else f"one request; {SERVER} takes {SERVER_REQUESTS}"
+        lines.append(f"--max_batch_size: not given -> {requests_of(settings)} ({why})")
+    if settings["max_seq_len"] is None:
+        lines.append(f"--max_seq_len: not given -> {architecture.max_positions} (the model's)")
+    if int(settings["pp_size"]) > 1:
+        stage, count = widest_stage(architecture, settings)
+        lines.append(f"--pp_size: the manager of stage {stage} of {count}, the widest")
+    return tuple(lines)
+
+
 def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     """Make the problem whose plan is what KVCacheManagerV2 would allocate.
 
@@ -86,6 +103,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
     refuse_cross(architecture, "tensorrt-llm")
+    check_served(architecture)
     manager, quota = manager_of(architecture, settings), quota_of(settings)
     granule = granule_bytes(quota)
     if any(ask.fits for ask in manager.constraints[0].requests):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import Any
 
 from kvplan.models.engines.layers import (
@@ -30,8 +31,45 @@ def buffers_of(architecture: Architecture, settings: Mapping[str, Any]) -> list[
     ------
     InvalidProblem : a kind of layer that this adapter does not know.
     """
+    stage, count = widest_stage(architecture, settings)
+    members = stage_layers(architecture, settings, count)[stage]
+    return [_layer(one, architecture, settings) for one in members]
+
+
+def stage_layers(
+    architecture: Architecture, settings: Mapping[str, Any], stages: int
+) -> list[tuple[Layer, ...]]:
+    """Layers of each pipeline stage: alike, the first `layers mod stages` with one more.
+
+    Drafts lie on the last (Mapping.pp_layers).
+    """
     drafts = architecture.draft if settings["num_speculative_tokens"] else ()
-    return [_layer(one, architecture, settings) for one in (*architecture.target, *drafts)]
+    base, more = divmod(architecture.total_layers, stages)
+    sizes = [base + (stage < more) for stage in range(stages)]
+    bounds = list(pairwise(accumulate(sizes, initial=0)))
+    found = [
+        tuple(layer for layer in architecture.target if low <= layer.index < high)
+        for low, high in bounds
+    ]
+    return [*found[:-1], (*found[-1], *drafts)]
+
+
+def widest_stage(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Stage whose layers take the most bytes of a block, and the count of stages.
+
+    Raises
+    ------
+    InvalidProblem : no stage, or more than layers.
+    """
+    count = int(settings["pp_size"])
+    if not 0 < count <= max(1, architecture.total_layers):
+        expected = f"from 1 to {architecture.total_layers} stages"
+        raise InvalidProblem.at("--pp_size", expected, shown(settings["pp_size"]))
+    sizes = [
+        sum(sum(_layer(one, architecture, settings).buffers) for one in members)
+        for members in stage_layers(architecture, settings, count)
+    ]
+    return sizes.index(max(sizes)), count
 
 
 def _layer(layer: Layer, architecture: Architecture, settings: Mapping[str, Any]) -> LayerBuffers:

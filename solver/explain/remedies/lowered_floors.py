@@ -10,6 +10,7 @@ from kvplan.models import Plan, Problem
 from kvplan.models.elastic import Prefill
 from kvplan.models.plan import Solver
 from kvplan.models.reading.variables import relaxable
+from kvplan.solver.digest import question_of
 from kvplan.solver.explain.chunk_floor import (
     chunk_floor,
     is_constrained,
@@ -70,7 +71,7 @@ def relaxed_plan(
         for floor, value in values
         if value != floor.now
     )
-    return answer.model_copy(update={"relaxed": lines})
+    return answer.model_copy(update={"relaxed": lines, "question": question_of(problem)})
 
 
 def _lowest(floors: list[Floor]) -> tuple[str, ...]:

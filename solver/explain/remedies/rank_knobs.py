@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from kvplan.models import Problem
@@ -70,12 +71,25 @@ def _steps(what_if: WhatIf, index: int) -> tuple[int, ...]:
     return AUTO_STEPS if automatic and not held else ()
 
 
-def _byte_cuts(what_if: WhatIf, index: int) -> tuple[int, ...]:
-    """Bytes more of a share of the memory with which the "auto" granule of its rank changes."""
-    memory = what_if.problem.ranks[index].memory
-    assert memory is not None
-    shares = [share for share in (memory.utilization_share, memory.physical_share) if share]
-    return tuple(step - share for step in _steps(what_if, index) for share in shares)
+def _byte_cuts(what_if: WhatIf, index: int, field: str, last: int) -> tuple[int, ...]:
+    """Distances of a reading in bytes, up to `last`, from which the rank's granule is another.
+
+    The quota never falls on the way; how fast it rises follows from the other terms (of a share of
+    what is free, of graphs that are a fraction).
+    """
+    rank = what_if.problem.ranks[index]
+    assert rank.memory is not None
+    now, readings = getattr(rank.memory, field), rank.memory.model_dump(exclude_unset=True)
+    sign = 1 if last > now else -1
+
+    def quota(far: int) -> int:
+        memory = RankMemory.model_validate({**readings, field: now + sign * far})
+        return Rank(name=rank.name, memory=memory).quota_bytes
+
+    distances = range(sign * (last - now) + 1)
+    ahead = [step for step in _steps(what_if, index) if step > rank.quota_bytes]
+    found = [bisect_left(distances, step, key=quota) for step in ahead]
+    return tuple(far for far in found if far < len(distances))
 
 
 def _hundredth_cuts(what_if: WhatIf, index: int) -> tuple[int, ...]:
@@ -199,16 +213,17 @@ def _readings(what_if: WhatIf, index: int, memory: RankMemory) -> Iterator[Knob]
             most,
             eases,
             lambda to: f"rank {rank.name}: {exact_bytes(to - now)} more free memory",
-            cuts=_byte_cuts(what_if, index),
+            cuts=_byte_cuts(what_if, index, "free", most),
         )
     for field in ("prefill_headroom", "safety"):
-        yield from _margin(what_if, index, f"{path}.{field}", getattr(memory, field))
+        yield from _margin(what_if, index, path, field)
 
 
-def _margin(what_if: WhatIf, index: int, change: str, value: int | str | Share) -> Iterator[Knob]:
+def _margin(what_if: WhatIf, index: int, path: str, field: str) -> Iterator[Knob]:
     """A headroom or margin lowered, in bytes or in hundredths of the total."""
     rank, eases = what_if.problem.ranks[index], frozenset({Item("quota", (index,))})
-    title = f"rank {rank.name}: {change.rpartition('.')[2].replace('_', ' ')}"
+    change, value = f"{path}.{field}", getattr(rank.memory, field)
+    title = f"rank {rank.name}: {field.replace('_', ' ')}"
     if isinstance(value, str):
         yield _headroom_off(change, rank, eases)
     elif isinstance(value, Share):
@@ -223,7 +238,7 @@ def _margin(what_if: WhatIf, index: int, change: str, value: int | str | Share) 
             cuts=_hundredth_cuts(what_if, index),
         )
     elif value:
-        cuts = _byte_cuts(what_if, index)
+        cuts = _byte_cuts(what_if, index, field, 0)
         yield Knob(change, value, 0, eases, lambda to: f"{title} of {exact_bytes(to)}", cuts=cuts)
 
 

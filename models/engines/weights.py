@@ -1,0 +1,132 @@
+"""Bytes of a model's weights, where the weights are at hand: by tensor, layer and expert.
+
+A folder's safetensors files and a GGUF file list their tensors in a header; nothing else is read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.immutable.lazy import cached_property
+from kvplan.models.messages import shown
+from kvplan.models.units import exact_bytes
+
+if TYPE_CHECKING:
+    from kvplan.models.engines.layers import Architecture
+
+MOST_HEADER_BYTES = 256 * 2**20
+INDEX = "model.safetensors.index.json"
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk)\.(\d+)\.")
+_EXPERT = re.compile(r"\.experts?\.(\d+)\.")
+_STACKED = re.compile(r"exps\b|\.experts\.(?!\d)")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Tensors by name, in bytes.
+
+    Attributes
+    ----------
+    tensors : empty where only the total is known (an index without its files).
+    source : the file or folder, for messages.
+    """
+
+    tensors: Mapping[str, int]
+    total_bytes: int
+    source: str
+
+    @cached_property
+    def layer_bytes(self) -> dict[int, int]:
+        """Bytes of each layer."""
+        found: dict[int, int] = {}
+        for name, count in self.tensors.items():
+            match = _LAYER.search(name)
+            if match:
+                found[int(match[1])] = found.get(int(match[1]), 0) + count
+        return dict(sorted(found.items()))
+
+    def expert_bytes(self, experts: int) -> int:
+        """Bytes of one routed expert in one layer; 0 without experts.
+
+        Parameters
+        ----------
+        experts : of a layer, for tensors that stack them.
+        """
+        each: dict[int, int] = {}
+        for name, count in self.tensors.items():
+            layer, expert = _LAYER.search(name), _EXPERT.search(name)
+            if layer and expert and int(expert[1]) == 0:
+                each[int(layer[1])] = each.get(int(layer[1]), 0) + count
+            elif layer and experts and _STACKED.search(name):
+                each[int(layer[1])] = each.get(int(layer[1]), 0) + count // experts
+        return max(each.values(), default=0)
+
+
+def weights_lines(weights: Weights, ranks: int, architecture: Architecture) -> tuple[str, ...]:
+    """One line on the weights at hand: in all, the largest layer, and an expert."""
+    parts = [f"weights: {exact_bytes(weights.total_bytes)}"]
+    if ranks > 1:
+        parts.append(f"an even share on {ranks} ranks (estimated)")
+    if weights.layer_bytes:
+        parts.append(f"largest layer {exact_bytes(max(weights.layer_bytes.values()))}")
+    expert = weights.expert_bytes(architecture.experts)
+    if expert:
+        parts.append(f"an expert {exact_bytes(expert)}")
+    return (f"{', '.join(parts)} ({weights.source})",)
+
+
+def folder_weights(folder: Path) -> Weights | None:
+    """Weights of a folder of safetensors files; None without any.
+
+    With an index but not all of its files the index's total stands alone.
+
+    Raises
+    ------
+    InvalidProblem : a header that cannot be read.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    index = folder / INDEX
+    if index.is_file():
+        data = _json(index)
+        named = set((data.get("weight_map") or {}).values())
+        if not named <= {file.name for file in files}:
+            total = (data.get("metadata") or {}).get("total_size")
+            return Weights({}, int(total), str(folder)) if isinstance(total, int) else None
+        files = [file for file in files if file.name in named]
+    if not files:
+        return None
+    tensors: dict[str, int] = {}
+    for file in files:
+        tensors |= _tensors(file)
+    return Weights(tensors, sum(tensors.values()), str(folder))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidProblem.at(str(path), "a safetensors index", str(error)) from None
+    return data if isinstance(data, dict) else {}
+
+
+def _tensors(path: Path) -> dict[str, int]:
+    """Read a safetensors header: its length in 8 bytes, then JSON with the offsets."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if not 0 < length <= MOST_HEADER_BYTES:
+                raise ValueError(f"a header of {length} B")
+            data = json.loads(file.read(length))
+        return {
+            name: int(entry["data_offsets"][1]) - int(entry["data_offsets"][0])
+            for name, entry in data.items()
+            if name != "__metadata__"
+        }
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise InvalidProblem.at(str(path), "a safetensors header", shown(str(error))) from None
