@@ -8,7 +8,6 @@ leave int64.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from kvplan.kernels.instance import CacheRule, FixedRequests, GivenRequests
 from kvplan.kernels.need import NeedTerm, blocks, placeholder_blocks
@@ -33,64 +32,85 @@ class GivenBlocks:
 
     def __init__(self, caches: Sequence[CacheRule], requests: Sequence[FixedRequests]) -> None:
         self._caches = caches
-        self._columns = _columns(requests)
-        self._number = sum(self._columns[2])  # placeholders included
-        self._bearing = _bearing(self._columns)
+        columns = _columns(requests)
+        self._number = sum(columns[2])  # placeholders included
+        self._bearing = _bearing(columns)
         capacities, histories, counts = self._bearing
         self.attends = bool(capacities)
         self.least_history = min(histories, default=None)
         """Least history of the requests that bear attention."""
         self._most_history = max(histories, default=0)
-        self._attending = sum(counts)
-        self._sums: dict[NeedTerm, int] = {}
-        self._arrays: tuple[Any, Any, Any] | None = None
+        self._attending = self._number if columns is self._bearing else sum(counts)
 
     def by_cache(self, terms: Iterable[NeedTerm]) -> list[int]:
         """Raw blocks of all requests by cache."""
+        pairs = list(zip(self._caches, terms, strict=True))
+        if len(self._bearing[0]) < _SHARE_FROM:
+            return [
+                placeholder_blocks(rule) * self._number
+                if rule.state_blocks
+                else sum(
+                    [n * int(blocks(term, c, h)) for c, h, n in zip(*self._bearing, strict=True)]
+                )
+                for rule, term in pairs
+            ]
+        bare = [self._bare(term) for _, term in pairs]
+        totals = self._totals(dict.fromkeys(bare))
         return [
-            placeholder_blocks(rule) * self._number if rule.state_blocks else self._blocks(term)
-            for rule, term in zip(self._caches, terms, strict=True)
+            placeholder_blocks(rule) * self._number
+            if rule.state_blocks
+            else term.groups * (totals[each] + (term.extra - each.extra) * self._attending)
+            for (rule, term), each in zip(pairs, bare, strict=True)
         ]
 
-    def _blocks(self, term: NeedTerm) -> int:
-        if term.scratch is not None or len(self._bearing[0]) < _SHARE_FROM:
-            return self._pass(term)
-        _, groups, t, most, stale_from, stale_most, extra, _, least = term
-        if stale_from is not None and self._most_history < stale_from:
-            stale_from = None
-        bare = NeedTerm(0, 1, t, most, stale_from, stale_most, least=least)
-        return groups * (self._sum(bare) + extra * self._attending)
+    def _bare(self, term: NeedTerm) -> NeedTerm:
+        """A term without what several caches may differ in and still share a pass."""
+        _, _, t, most, stale_from, stale_most, extra, scratch, least = term
+        if scratch is None:
+            extra = 0
+            if stale_from is not None and self._most_history < stale_from:
+                stale_from = None
+        return NeedTerm(0, 1, t, most, stale_from, stale_most, extra, scratch, least)
 
-    def _sum(self, term: NeedTerm) -> int:
-        """Sum over the requests of count x blocks."""
-        found = self._sums.get(term)
-        if found is None:
-            found = self._sums[term] = self._pass(term)
+    def _totals(self, terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:
+        """Sum over the requests of count x blocks, by term."""
+        rows = list(zip(*self._bearing, strict=True))
+        if len(rows) < VECTORISE_FROM or not self._is_narrow(terms):
+            return {term: sum([n * blocks(term, c, h) for c, h, n in rows]) for term in terms}
+        return self._array_totals(terms)
+
+    def _array_totals(self, terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:
+        """The same over int64 arrays; windows that differ in their reach alone share a pass."""
+        import numpy as np
+
+        capacity, history, count = np.array(self._bearing, dtype=np.int64)  # [3, request]
+        found: dict[NeedTerm, int] = {}
+        windows: dict[NeedTerm, list[NeedTerm]] = {}
+        for term in terms:
+            if term.stale_from is None or term.scratch is not None:
+                found[term] = int(blocks(term, capacity, history) @ count)
+            else:
+                windows.setdefault(term._replace(stale_from=None), []).append(term)
+        for shape, alike in windows.items():
+            starts = np.array([[term.stale_from] for term in alike])  # [term, 1]
+            held = blocks(shape._replace(stale_from=starts), capacity, history)  # [term, request]
+            found.update(zip(alike, (held @ count).tolist(), strict=True))
         return found
 
-    def _pass(self, term: NeedTerm) -> int:
-        if len(self._bearing[0]) >= VECTORISE_FROM and self._is_narrow(term):
-            capacity, history, count = self._as_arrays()
-            return int((blocks(term, capacity, history) * count).sum())
-        return sum([n * int(blocks(term, c, h)) for c, h, n in zip(*self._bearing, strict=True)])
-
-    def _is_narrow(self, term: NeedTerm) -> bool:
+    def _is_narrow(self, terms: Iterable[NeedTerm]) -> bool:
         """Whether no figure, product or sum leaves int64."""
-        bounds = (*term[1:7], term.least, *(term.scratch or ()))
-        figures = [each for each in bounds if each is not None]
-        if max(figures) >= SAFE or max(map(max, self._bearing)) >= SAFE:
-            return False
         capacities, _, counts = self._bearing
-        each = term.groups * (max(*capacities, term.least or 0) + abs(term.extra))
-        return each * max(counts) * len(counts) < _INT64
-
-    def _as_arrays(self) -> tuple[Any, Any, Any]:
-        if self._arrays is None:
-            import numpy as np
-
-            capacity, history, count = np.array(self._bearing, dtype=np.int64)  # [3, request]
-            self._arrays = capacity, history, count
-        return self._arrays
+        largest, times = max(max(capacities), self._most_history), max(counts)
+        if largest >= SAFE or times >= SAFE:
+            return False
+        for term in terms:
+            bounds = (*term[1:7], term.least, *(term.scratch or ()))
+            if max([each for each in bounds if each is not None]) >= SAFE:
+                return False
+            each_blocks = max(largest, term.least or 0) + abs(term.extra)
+            if each_blocks * times * len(counts) >= _INT64:
+                return False
+        return True
 
 
 def _columns(requests: Sequence[FixedRequests]) -> Columns:

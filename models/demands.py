@@ -129,18 +129,18 @@ class Batch(Frozen):
 
 def given_columns(requests: tuple[Request, ...]) -> GivenColumns:
     """Read requests as columns; a thousand of them in a tenth of a millisecond."""
-    fits = [request.fit for request in requests]
+    rows = [vars(request) for request in requests]  # twice as fast as their attributes
+    fits = [row["fit"] for row in rows]
     fitted: tuple[int, ...] = ()
     if fits.count("none") < len(fits):
         fitted = tuple([at for at, fit in enumerate(fits) if fit != "none"])
-        requests = tuple([request for request in requests if request.fit == "none"])
-    capacities = [request.capacity for request in requests]
-    histories = [
-        history if (history := request.history) is not None else capacity and capacity - 1
-        for capacity, request in zip(capacities, requests, strict=True)
-    ]
-    counts = [request.count for request in requests]
-    unnamed = counts.count(None)
-    if unnamed == len(counts):
-        return GivenColumns(capacities, histories, [1] * unnamed, fitted)
-    return GivenColumns(capacities, histories, [1 if n is None else n for n in counts], fitted)
+        rows = [row for row in rows if row["fit"] == "none"]
+    capacities = [row["capacity"] for row in rows]
+    histories = [row["history"] for row in rows]
+    counts = [row["count"] for row in rows]
+    if None in histories:
+        pairs = zip(capacities, histories, strict=True)
+        histories = [c and c - 1 if history is None else history for c, history in pairs]
+    if None in counts:
+        counts = [1 if count is None else count for count in counts]
+    return GivenColumns(capacities, histories, counts, fitted)
