@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -116,6 +116,10 @@ class Batch(Frozen):
             shared_prefix: int = 0,
             requests: Sequence[Request | Written],
         ) -> None: ...
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Read the columns while the requests are at hand."""
+        object.__setattr__(self, "_given", given_columns(self.requests))
 
     @property
     def given(self) -> GivenColumns:
