@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, copies_held
 from kvplan.models import CheckFailed, Plan
 from kvplan.models.immutable.frozen_dict import FrozenDict
-from kvplan.models.plan import Solver
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.check import Decisions
 from kvplan.solver.formulate.formulation import Formulation
-
-
-class Credit(NamedTuple):
-    """Who answered, and what it cost."""
-
-    solver: Solver
-    certificate: str
-    deterministic_time: float = 0.0
-    notes: tuple[str, ...] = ()
 
 
 def assemble(
@@ -41,9 +32,11 @@ def assemble(
     }
 
     def later() -> dict[str, Any]:
-        from kvplan.solver.answer.fields import late_fields  # loaded when a plan is first looked at
+        from kvplan.solver.answer.fields import (
+            deferred_fields,  # loaded when a plan is first looked at
+        )
 
-        return late_fields(formulation, nested, answer, credit, decisions)
+        return deferred_fields(formulation, nested, answer, credit, decisions)
 
     return Plan.defer(values, later)
 

@@ -9,8 +9,8 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
 from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
-from kvplan.solver.answer.assemble import Credit
 from kvplan.solver.answer.binding import binding_rows
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.answer.ledger import rank_plans
 from kvplan.solver.answer.notes import notes_of
 from kvplan.solver.digest import digest
@@ -21,7 +21,7 @@ from kvplan.solver.formulate.formulation import Formulation
 _REQUEST, _ASKED = set(RequestPlan.model_fields), set(Asked.model_fields)
 
 
-def late_fields(
+def deferred_fields(
     formulation: Formulation,
     nested: Search,
     answer: Answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.kernels.search.search import Search
-from kvplan.models import Advice, Infeasible, Shortfall
+from kvplan.models import Infeasible, Shortfall
 from kvplan.models.units import exact_bytes
 from kvplan.solver.answer.ledger import rank_plans
 from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
@@ -24,14 +24,7 @@ def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
     reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
     if not reasons:
         reasons = ["the linear constraints cannot hold together within the quotas"]
-    budget = rank_plans(formulation, shortage.point)
-
-    def advice() -> Advice:
-        from kvplan.solver.explain import advise  # loaded when a refusal is read, not when raised
-
-        return advise(formulation.problem, formulation.held)
-
-    return Infeasible(reasons, shortfall, budget, advice)
+    return Infeasible(reasons, shortfall, rank_plans(formulation, shortage.point))
 
 
 def _reason(short: Shortfall) -> str:

@@ -17,6 +17,7 @@ from kvplan.models.goals import Fill, Goal
 from kvplan.models.units import LIMIT
 from kvplan.solver.formulate.formulation import Held, formulate
 from kvplan.solver.solve.bisect import obeys, search
+from kvplan.solver.solve.choose import solve_formulation
 
 _NO_FILL = Fill(none=True)
 _MOST_BLOCKS = (2**40, 2**58)  # of a rank whose quota was dropped
@@ -39,8 +40,6 @@ def largest_plan(problem: Problem, held: Held | None, variable: str) -> Plan | N
     InvalidProblem : the problem, or the variable's name, is invalid.
     SolverError : the largest value could not be proven.
     """
-    from kvplan.solver.solve.choose import solve_formulation
-
     goals = (Goal(maximize={variable: Fraction(1)}),)
     formulation = formulate(bare(problem).model_copy(update={"goals": goals}), held)
     try:

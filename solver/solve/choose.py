@@ -8,59 +8,14 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Disagreement, Plan, SolverError, Undecided
 from kvplan.models.plan import Solver
-from kvplan.solver.answer.assemble import Credit, assemble
-from kvplan.solver.formulate.formulation import Formulation, Held, formulate
+from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.credit import Credit
+from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.solve.bisect import mended, obeys, search
 
 if TYPE_CHECKING:
     from kvplan.models import Infeasible
-    from kvplan.solver.resize import Quota
     from kvplan.solver.solve.device import Device
-
-
-def plan_formulation(
-    formulation: Formulation,
-    nested: Search | None = None,
-    *,
-    solver: Solver = "auto",
-    deadline: float | None = None,
-    held: Held | None = None,
-    on: Device | None = None,
-) -> Plan:
-    """A plan that can be resized: it remembers its problem, its device and what a resize holds.
-
-    Arguments are checked by the caller.
-
-    Parameters
-    ----------
-    nested : the search, where it is compiled already.
-    held : granules and floors of an earlier plan.
-    on : where bisect searches, if not on the host.
-    """
-    answer = solve_formulation(formulation, nested, solver=solver, deadline=deadline, on=on)
-    return resizable(answer, formulation, solver, deadline, held, on)
-
-
-def resizable(
-    answer: Plan,
-    formulation: Formulation,
-    solver: Solver,
-    deadline: float | None,
-    held: Held | None = None,
-    on: Device | None = None,
-) -> Plan:
-    """The plan, which remembers how to plan again for other quotas."""
-
-    def resize(plan: Plan, quota: Quota) -> Plan:
-        from kvplan.solver.resize import held_figures, held_problem
-
-        problem = formulation.problem
-        figures = held_figures(problem, plan, held)
-        again = formulate(held_problem(problem, plan, quota), figures)
-        return plan_formulation(again, solver=solver, deadline=deadline, held=figures, on=on)
-
-    answer._resize = resize
-    return answer
 
 
 def solve_formulation(

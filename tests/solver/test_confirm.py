@@ -9,7 +9,8 @@ import pytest
 from kvplan.kernels.search.search import Search
 from kvplan.models import CheckFailed, Disagreement, Infeasible, Problem, SolverError
 from kvplan.solver import plan, solve_confirmed
-from kvplan.solver.answer.assemble import Credit, assemble
+from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.cpsat import constraints as rules
 from kvplan.solver.cpsat import program
 from kvplan.solver.formulate.formulation import formulate
