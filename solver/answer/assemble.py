@@ -15,7 +15,7 @@ from kvplan.solver.formulate.formulation import Formulation
 
 def assemble(
     formulation: Formulation,
-    nested: Search,
+    search: Search,
     answer: Answer,
     credit: Credit,
 ) -> Plan:
@@ -23,7 +23,7 @@ def assemble(
 
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
-    decisions = _decisions(formulation, nested, answer.point)
+    decisions = _decisions(formulation, search, answer.point)
     _check(formulation, answer.point, decisions)
     values = {
         "status": "optimal" if answer.exact else "feasible",
@@ -36,7 +36,7 @@ def assemble(
             deferred_fields,  # loaded when a plan is first looked at
         )
 
-        return deferred_fields(formulation, nested, answer, credit, decisions)
+        return deferred_fields(formulation, search, answer, credit, decisions)
 
     return Plan.defer(values, later)
 
@@ -66,13 +66,13 @@ def _check(formulation: Formulation, point: Point, decisions: dict[str, Any]) ->
         raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
 
 
-def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[str, Any]:
+def _decisions(formulation: Formulation, search: Search, point: Point) -> dict[str, Any]:
     """The decision values by field, requests apart."""
     instance, problem = formulation.instance, formulation.problem
     has_experts = instance.experts is not None
     copies = None
     if instance.fill_batch is not None:
-        copies = copies_held(instance, nested.demand, point, instance.fill_batch)
+        copies = copies_held(instance, search.demand, point, instance.fill_batch)
     return {
         "blocks": FrozenDict(
             {

@@ -13,7 +13,7 @@ from kvplan.solver.answer.shortages import shortage_at
 from kvplan.solver.formulate.formulation import Formulation
 
 
-def binding_rows(formulation: Formulation, nested: Search, point: Point) -> tuple[Binding, ...]:
+def binding_rows(formulation: Formulation, search: Search, point: Point) -> tuple[Binding, ...]:
     """Rows that one step more of a variable would break, in the order of ranks and phases.
 
     `next` is slack plus what is missing: the bytes that the step would need there.
@@ -21,7 +21,7 @@ def binding_rows(formulation: Formulation, nested: Search, point: Point) -> tupl
     instance, problem = formulation.instance, formulation.problem
     needs: dict[tuple[int, str], dict[str, int]] = {}
     for name, variable, value in _steps(formulation, point):
-        for row, missing in shortage_at(nested, point, variable, value).rows:
+        for row, missing in shortage_at(search, point, variable, value).rows:
             steps = needs.setdefault((row.rank, row.phase), {})
             steps[name] = max(steps.get(name, 0), missing)
     slack: dict[tuple[int, str], int] = {}

@@ -23,7 +23,7 @@ _REQUEST, _ASKED = set(RequestPlan.model_fields), set(Asked.model_fields)
 
 def deferred_fields(
     formulation: Formulation,
-    nested: Search,
+    search: Search,
     answer: Answer,
     credit: Credit,
     decisions: dict[str, Any],
@@ -31,13 +31,13 @@ def deferred_fields(
     """The fields of a plan that are not decisions."""
     point, instance = answer.point, formulation.instance
     requests = tuple(_requests(formulation, point))
-    floors = nested.demand.floors(point.chunk, point.capacities, point.counts)
+    floors = search.demand.floors(point.chunk, point.capacities, point.counts)
     return {
         "floors": FrozenDict(zip([pool.name for pool in instance.pools], floors, strict=True)),
         "requests": requests,
         "ranks": rank_plans(formulation, point),
-        "binding": binding_rows(formulation, nested, point),
-        "notes": (*notes_of(formulation, nested, point), *credit.notes),
+        "binding": binding_rows(formulation, search, point),
+        "notes": (*notes_of(formulation, search, point), *credit.notes),
         "proof": _proof(formulation, answer, credit),
         "digest": digest(decisions, requests),
     }

@@ -13,16 +13,16 @@ from kvplan.solver.answer.shortages import Shortage, shortage_at
 from kvplan.solver.formulate.formulation import Formulation
 
 
-def notes_of(formulation: Formulation, nested: Search, point: Point) -> tuple[str, ...]:
+def notes_of(formulation: Formulation, search: Search, point: Point) -> tuple[str, ...]:
     """All notes of a plan."""
-    return (*_reductions(formulation, nested, point), *_surprises(formulation))
+    return (*_reductions(formulation, search, point), *_surprises(formulation))
 
 
-def _reductions(formulation: Formulation, nested: Search, point: Point) -> Iterator[str]:
+def _reductions(formulation: Formulation, search: Search, point: Point) -> Iterator[str]:
     instance, problem = formulation.instance, formulation.problem
 
     def limit_of(wanted: object, variable: Variable, value: int) -> str:
-        return _limit(formulation, shortage_at(nested, point, variable, value), wanted)
+        return _limit(formulation, shortage_at(search, point, variable, value), wanted)
 
     for index, fitted in enumerate(instance.fitted):
         kind = "count" if fitted.is_count else "capacity"

@@ -12,9 +12,9 @@ from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
 from kvplan.solver.formulate.formulation import Formulation
 
 
-def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
+def infeasible(formulation: Formulation, search: Search) -> Infeasible:
     """Why nothing fits with everything elastic at its floor, with the budget table there."""
-    shortage = shortage_at_floors(nested.instance, nested)
+    shortage = shortage_at_floors(search.instance, search)
     ranks = formulation.problem.ranks
     missing_at: dict[tuple[str, str], int] = {}
     for row, missing in shortage.rows:  # a headroom row repeats a phase

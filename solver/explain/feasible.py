@@ -16,7 +16,7 @@ from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
 from kvplan.models.goals import Fill, Goal
 from kvplan.models.units import LIMIT
 from kvplan.solver.formulate.formulation import Held, formulate
-from kvplan.solver.solve.bisect import obeys, search
+from kvplan.solver.solve.bisect import incumbent_of, obeys
 from kvplan.solver.solve.choose import solve_formulation
 
 _NO_FILL = Fill(none=True)
@@ -76,11 +76,11 @@ def has_point(instance: Instance) -> bool:
     ------
     SolverError : CP-SAT is needed, and missing, failing or undecided.
     """
-    nested = Search(instance)
-    answer = solve(nested)
+    search = Search(instance)
+    answer = solve(search)
     if answer is None:
         return False
-    return obeys(nested, answer.point) or _by_cpsat(instance)
+    return obeys(search, answer.point) or _by_cpsat(instance)
 
 
 def goal_values(instance: Instance) -> tuple[Fraction, ...] | None:
@@ -90,7 +90,7 @@ def goal_values(instance: Instance) -> tuple[Fraction, ...] | None:
     ------
     SolverError : they could not be proven.
     """
-    found = search(Search(instance))
+    found = incumbent_of(Search(instance))
     if found is not None and not found.exact:
         found = _proven(instance, found)
     return None if found is None else tuple(map(Fraction, found.values))
