@@ -139,19 +139,19 @@ def budget_bytes(usable, chunk, experts, tables, BUDGET: tl.constexpr, SPEC: tl.
 
 
 @triton.jit
-def budget_rests(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def budget_rests(usable, chunk, experts, limits, tables, SPEC: tl.constexpr):
     """What every budget has left."""
     found = ()
     for b in tl.static_range(len(SPEC.budgets)):
         taken = budget_bytes(usable, chunk, experts, tables, SPEC.budgets[b], SPEC)
-        found = found + (rooms[b] - taken,)
+        found = found + (limits[b] - taken,)
     return found
 
 
 @triton.jit
-def fits(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def fits(usable, chunk, experts, limits, tables, SPEC: tl.constexpr):
     """Whether every budget and every pool limit holds."""
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, limits, tables, SPEC)
     fit = rests[0] >= 0
     for b in tl.static_range(1, len(SPEC.budgets)):
         fit = fit & (rests[b] >= 0)

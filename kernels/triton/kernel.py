@@ -34,15 +34,15 @@ def write(out, value, scenario, inside, feasible, number, PLACE: tl.constexpr):
 
 
 @triton.jit
-def budget_rooms(inputs, steps, tables, scenario, inside, option, SPEC: tl.constexpr):
+def budget_limits(inputs, steps, tables, scenario, inside, option, SPEC: tl.constexpr):
     """Rooms less the bytes of options, by budget: [scenario, option, 1, 1]."""
-    rooms = ()
+    limits = ()
     for b in tl.static_range(len(SPEC.budgets)):
-        room = column(inputs + tl.load(tables + b), scenario, inside, tl.load(steps + b))
+        limit = column(inputs + tl.load(tables + b), scenario, inside, tl.load(steps + b))
         if SPEC.budgets[b][4] >= 0:
-            room = room - tl.load(tables + SPEC.budgets[b][4] + option)
-        rooms = rooms + (room + option * 0,)
-    return rooms
+            limit = limit - tl.load(tables + SPEC.budgets[b][4] + option)
+        limits = limits + (limit + option * 0,)
+    return limits
 
 
 @triton.jit
@@ -73,7 +73,7 @@ def search_kernel(
     F: tl.constexpr = len(SPEC.fitted)
     B: tl.constexpr = len(SPEC.budgets)
     option = tl.arange(0, SPEC.starts)[None, :, None, None].to(tl.int64)
-    rooms = budget_rooms(inputs, steps, tables, scenario, inside, option, SPEC)
+    limits = budget_limits(inputs, steps, tables, scenario, inside, option, SPEC)
     low = columns(inputs, steps, tables, scenario, inside, B, F)
     high = columns(inputs, steps, tables, scenario, inside, B + F, F)
     other = columns(inputs, steps, tables, scenario, inside, B + 2 * F, F)
@@ -88,7 +88,7 @@ def search_kernel(
     for _ in tl.static_range(len(SPEC.copied)):
         copies = copies + (zero,)
     alive = (option < SPEC.options) & possible(
-        low, high, other, chunk, experts, blocks, copies, rooms, tables, -1, SPEC.goals[0], SPEC
+        low, high, other, chunk, experts, blocks, copies, limits, tables, -1, SPEC.goals[0], SPEC
     )
     feasible = some(alive, 1)
     chosen = zero
@@ -97,10 +97,10 @@ def search_kernel(
             first = most(tl.where(alive, SPEC.starts - option, 0), 1)
             chosen = tl.minimum(SPEC.starts - first, SPEC.starts - 1)
             alive = some(alive, 1)
-            rooms = budget_rooms(inputs, steps, tables, scenario, inside, chosen, SPEC)
+            limits = budget_limits(inputs, steps, tables, scenario, inside, chosen, SPEC)
         else:
             reached = largest(
-                low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms,
+                low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, limits,
                 tables, option, SPEC.goals[g], SPEC,
             )  # fmt: skip
             best = most(tl.where(alive, reached, NOTHING), 1)
@@ -123,14 +123,14 @@ def search_kernel(
                 copies = put(copies, SPEC.goals[g][1], best)
     capacity, count = split(low, high, other, tables, -1, SPEC.goals[len(SPEC.goals) - 1], SPEC)
     usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
-    usable = fill(usable, chunk, experts, rooms, tables, SPEC)
-    usable = share_out(usable, chunk, experts, rooms, tables, SPEC)
+    usable = fill(usable, chunk, experts, limits, tables, SPEC)
+    usable = share_out(usable, chunk, experts, limits, tables, SPEC)
     write(out, feasible.to(tl.int64), scenario, inside, feasible, number, 0)
     write(out, chunk, scenario, inside, feasible, number, 1)
     write(out, chosen, scenario, inside, feasible, number, 2)
     write(out, experts, scenario, inside, feasible, number, 3)
     if len(SPEC.experts) > 0:
-        kept = most_kept(usable, chunk, experts, rooms, tables, SPEC)
+        kept = most_kept(usable, chunk, experts, limits, tables, SPEC)
         write(out, kept, scenario, inside, feasible, number, 4)
     for i in tl.static_range(F):
         write(out, capacity[i], scenario, inside, feasible, number, 5 + i)

@@ -89,18 +89,18 @@ def split(low, high, other, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPE
 
 @triton.jit
 def possible(
-    low, high, other, chunk, experts, blocks, copies, rooms, tables,
+    low, high, other, chunk, experts, blocks, copies, limits, tables,
     TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
     """Whether some least demand fits: [scenario, option, class, 1]."""
     capacity, count = split(low, high, other, tables, TRIAL, GOAL, SPEC)
     usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
-    return some(fits(usable, chunk, experts, rooms, tables, SPEC), 3)
+    return some(fits(usable, chunk, experts, limits, tables, SPEC), 3)
 
 
 @triton.jit
 def raise_capacity(
-    low, high, other, chunk, experts, blocks, copies, rooms, tables,
+    low, high, other, chunk, experts, blocks, copies, limits, tables,
     GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
     """The requested capacity, or the best of one bisection a residue class; -1 for none."""
@@ -113,7 +113,7 @@ def raise_capacity(
     first = tl.where(valid, first, low[Q])
     above = floor_div(tl.where(valid, high[Q] - 1 - first, 0), P)
     # Round 0 tries the requested capacity; a class is then bisected from below its first step.
-    fit = valid & (rooms[0] < rooms[0])
+    fit = valid & (limits[0] < limits[0])
     at_high = fit
     start = tl.where(fit, 0, -1) + above * 0
     end = tl.where(valid, above, -1) + start * 0
@@ -121,7 +121,7 @@ def raise_capacity(
         middle = (start + end + 1) >> 1
         tried = tl.where(turn == 0, high[Q] + start * 0, first + tl.maximum(middle, 0) * P)
         fit = possible(
-            put(low, Q, tried), high, other, chunk, experts, blocks, copies, rooms, tables,
+            put(low, Q, tried), high, other, chunk, experts, blocks, copies, limits, tables,
             Q, GOAL, SPEC,
         )  # fmt: skip
         at_high = tl.where(turn == 0, fit, at_high)
@@ -133,12 +133,12 @@ def raise_capacity(
 
 @triton.jit
 def raise_other(
-    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables,
+    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, limits, tables,
     GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
     """Count, chunk, slots or copies by bisection, given that the least fits: the largest."""
     KIND: tl.constexpr = GOAL[0]
-    zero = rooms[0] * 0
+    zero = limits[0] * 0
     if KIND == "count":
         start = zero + low[GOAL[1]]
         end = zero + high[GOAL[1]]
@@ -166,7 +166,7 @@ def raise_other(
             slots = middle
         else:
             times = put(copies, GOAL[1], middle)
-        fit = possible(lows, high, other, at, slots, blocks, times, rooms, tables, -1, GOAL, SPEC)
+        fit = possible(lows, high, other, at, slots, blocks, times, limits, tables, -1, GOAL, SPEC)
         start = tl.where(fit, middle, start)
         end = tl.where(fit, end, middle - 1)
     return start
@@ -175,8 +175,8 @@ def raise_other(
 @triton.jit
 def most_beside(rest, held, BUFFERS: tl.constexpr):
     """Most blocks of a pool in what is left and what it holds already."""
-    room = rest + pool_bytes(held, BUFFERS[0])
-    return most_blocks(room, BUFFERS[0], BUFFERS[1], BUFFERS[2])
+    limit = rest + pool_bytes(held, BUFFERS[0])
+    return most_blocks(limit, BUFFERS[0], BUFFERS[1], BUFFERS[2])
 
 
 @triton.jit
@@ -210,22 +210,22 @@ def with_blocks(P: tl.constexpr, rests, before, after, SPEC: tl.constexpr):
 
 @triton.jit
 def raise_blocks(
-    low, high, other, chunk, experts, blocks, copies, rooms, tables,
+    low, high, other, chunk, experts, blocks, copies, limits, tables,
     GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
     """What the budgets leave, over every least demand of the others; -1 where none fits."""
     capacity, count = split(low, high, other, tables, -1, GOAL, SPEC)
     usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, limits, tables, SPEC)
     found = most_in(GOAL[1], rests, usable[GOAL[1]], SPEC)
-    fit = fits(usable, chunk, experts, rooms, tables, SPEC)
+    fit = fits(usable, chunk, experts, limits, tables, SPEC)
     return most(tl.where(fit, found, -1), 3)
 
 
 @triton.jit
-def fill(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def fill(usable, chunk, experts, limits, tables, SPEC: tl.constexpr):
     """Pools of the last goals one after the other."""
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, limits, tables, SPEC)
     for i in tl.static_range(len(SPEC.tail)):
         raised = most_in(SPEC.tail[i], rests, usable[SPEC.tail[i]], SPEC)
         rests = with_blocks(SPEC.tail[i], rests, usable[SPEC.tail[i]], raised, SPEC)
@@ -234,9 +234,9 @@ def fill(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
 
 
 @triton.jit
-def share_out(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def share_out(usable, chunk, experts, limits, tables, SPEC: tl.constexpr):
     """Blocks within floor(share x (quota less all but the share pools)), pool by pool."""
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, limits, tables, SPEC)
     shared = rests
     for i in tl.static_range(len(SPEC.shares)):
         held = usable[SPEC.shares[i][0]]
@@ -265,10 +265,10 @@ def most_by_share(rests, shared, held, SHARE: tl.constexpr, SPEC: tl.constexpr):
 
 
 @triton.jit
-def most_kept(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def most_kept(usable, chunk, experts, limits, tables, SPEC: tl.constexpr):
     """Most expert slots that can stay during prefill beside everything else."""
     low = least_kept(experts, SPEC.experts)
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, chunk, experts, limits, tables, SPEC)
     start = low
     end = experts
     for _ in range(tl.load(tables + SPEC.kept_rounds)):
@@ -286,22 +286,22 @@ def most_kept(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
 
 @triton.jit
 def largest(
-    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables, option,
-    GOAL: tl.constexpr, SPEC: tl.constexpr,
+    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, limits, tables,
+    option, GOAL: tl.constexpr, SPEC: tl.constexpr,
 ):  # fmt: skip
     """The largest value of a goal's variable for every option, the rest at its least."""
     if GOAL[0] == "choice":
-        return rooms[0] * 0 - tl.load(tables + GOAL[6] + option)
+        return limits[0] * 0 - tl.load(tables + GOAL[6] + option)
     elif GOAL[0] == "capacity":
         return raise_capacity(
-            low, high, other, chunk, experts, blocks, copies, rooms, tables, GOAL, SPEC
+            low, high, other, chunk, experts, blocks, copies, limits, tables, GOAL, SPEC
         )
     elif GOAL[0] == "blocks":
         return raise_blocks(
-            low, high, other, chunk, experts, blocks, copies, rooms, tables, GOAL, SPEC
+            low, high, other, chunk, experts, blocks, copies, limits, tables, GOAL, SPEC
         )
     else:
         return raise_other(
-            low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms,
+            low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, limits,
             tables, GOAL, SPEC,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a plan says beyond its decisions: floors, requests, budget, binding rows, notes, proof."""
+"""What a plan says beyond its decisions: floors, requests, budget, what binds, notes, proof."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
 from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
-from kvplan.solver.answer.binding import binding_rows
+from kvplan.solver.answer.binding import bindings_of
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.answer.ledger import rank_plans
 from kvplan.solver.answer.notes import notes_of
@@ -36,7 +36,7 @@ def deferred_fields(
         "floors": FrozenDict(zip([pool.name for pool in instance.pools], floors, strict=True)),
         "requests": requests,
         "ranks": rank_plans(formulation, point),
-        "binding": binding_rows(formulation, search, point),
+        "binding": bindings_of(formulation, search, point),
         "notes": (*notes_of(formulation, search, point), *credit.notes),
         "proof": _proof(formulation, answer, credit),
         "digest": digest(decisions, requests),

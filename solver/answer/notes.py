@@ -46,17 +46,17 @@ def _reductions(formulation: Formulation, search: Search, point: Point) -> Itera
 
 
 def _limit(formulation: Formulation, shortage: Shortage, wanted: object) -> str:
-    """What kept a wish from being granted, in one clause."""
+    """What kept a request from being granted, in one clause."""
     instance, ranks = formulation.instance, formulation.problem.ranks
     if shortage.pools:
         pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
         need = f"{needed} usable blocks needed for {wanted}, max_blocks is {pool.most}"
         return f"limited by pool {pool.name} ({need})"
-    if not shortage.rows:
+    if not shortage.budgets:
         return "ruled out by a goal of higher priority or a linear constraint"
-    row, missing = max(shortage.rows, key=lambda entry: entry[1])
+    budget, missing = max(shortage.budgets, key=lambda entry: entry[1])
     short = f"{human_bytes(missing)} short of {wanted}"
-    return f"limited by rank {ranks[row.rank].name} in {row.phase} ({short})"
+    return f"limited by rank {ranks[budget.rank].name} in {budget.phase} ({short})"
 
 
 def describe(formulation: Formulation, shortage: Shortage) -> str:
@@ -65,8 +65,8 @@ def describe(formulation: Formulation, shortage: Shortage) -> str:
     if shortage.pools:
         pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
         return f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
-    row, missing = max(shortage.rows, key=lambda entry: entry[1])
-    return f"rank {ranks[row.rank].name} is short by {human_bytes(missing)} in {row.phase}"
+    budget, missing = max(shortage.budgets, key=lambda entry: entry[1])
+    return f"rank {ranks[budget.rank].name} is short by {human_bytes(missing)} in {budget.phase}"
 
 
 def _surprises(formulation: Formulation) -> Iterator[str]:

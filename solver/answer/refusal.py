@@ -17,8 +17,8 @@ def infeasible(formulation: Formulation, search: Search) -> Infeasible:
     shortage = shortage_at_floors(search.instance, search)
     ranks = formulation.problem.ranks
     missing_at: dict[tuple[str, str], int] = {}
-    for row, missing in shortage.rows:  # a headroom row repeats a phase
-        place = (ranks[row.rank].name, row.phase)
+    for budget, missing in shortage.budgets:  # a headroom budget repeats a phase
+        place = (ranks[budget.rank].name, budget.phase)
         missing_at[place] = max(missing, missing_at.get(place, 0))
     shortfall = tuple(Shortfall(*place, missing) for place, missing in missing_at.items())
     reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]

@@ -111,7 +111,7 @@ def _proven(instance: Instance, incumbent: Answer) -> Answer | None:
 
 
 def _by_cpsat(instance: Instance) -> bool:
-    """Ask CP-SAT, whose figures stay below 2^62: rows of dropped quotas only bound its domains.
+    """Ask CP-SAT, whose figures stay below 2^62: budgets of dropped quotas only bound its domains.
 
     What fits beside a small bound fits; only the largest that it takes says that nothing does.
     """
@@ -121,7 +121,7 @@ def _by_cpsat(instance: Instance) -> bool:
             answer = not _refuted(_bounded(instance, most))
         except OverflowError:
             break
-        if answer or all(row.limit_bytes < LIMIT for row in instance.budgets):
+        if answer or all(budget.limit_bytes < LIMIT for budget in instance.budgets):
             return answer
     if answer is None:
         raise SolverError("the figures leave CP-SAT's 64-bit range")
@@ -129,22 +129,24 @@ def _by_cpsat(instance: Instance) -> bool:
 
 
 def _bounded(instance: Instance, most_blocks: int) -> Instance:
-    """The same where rows of dropped quotas count blocks and slots, and hold so many."""
+    """The same where budgets of dropped quotas count blocks and slots, and hold so many."""
     sizes = instance.experts.sizes if instance.experts is not None else ()
     slot_bytes = max((size for _, size in sizes), default=0)
 
-    def bounded(row: Budget) -> Budget:
-        limit = max(most_blocks, min(_MOST_SLOTS * slot_bytes * row.layers, _MOST_BYTES))
+    def bounded(budget: Budget) -> Budget:
+        limit = max(most_blocks, min(_MOST_SLOTS * slot_bytes * budget.layers, _MOST_BYTES))
         block = ((limit // most_blocks, 1),)
-        return row._replace(
+        return budget._replace(
             limit_bytes=limit,
-            pools=tuple(block if buffers else () for buffers in row.pools),
-            staging=tuple(0 for _ in row.staging),
-            options=tuple(tuple(0 for _ in choice) for choice in row.options),
+            pools=tuple(block if buffers else () for buffers in budget.pools),
+            staging=tuple(0 for _ in budget.staging),
+            options=tuple(tuple(0 for _ in choice) for choice in budget.options),
         )
 
-    rows = (row if row.limit_bytes < LIMIT else bounded(row) for row in instance.budgets)
-    return instance._replace(budgets=tuple(rows))
+    budgets = (
+        budget if budget.limit_bytes < LIMIT else bounded(budget) for budget in instance.budgets
+    )
+    return instance._replace(budgets=tuple(budgets))
 
 
 def _refuted(instance: Instance) -> bool:

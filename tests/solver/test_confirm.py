@@ -74,13 +74,13 @@ def test_a_program_without_its_floors_is_found_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_program_that_is_too_strict_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = rules.row_bytes
+    real = rules.budget_bytes
 
     def seven_bytes_more(*arguments: Any) -> Any:
         form = real(*arguments)
         return form._replace(constant=form.constant + 7)
 
-    monkeypatch.setattr(rules, "row_bytes", seven_bytes_more)
+    monkeypatch.setattr(rules, "budget_bytes", seven_bytes_more)
     with pytest.raises(Disagreement):
         solve_confirmed(problem())
 
