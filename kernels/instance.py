@@ -170,7 +170,7 @@ class Objective(NamedTuple):
         return None if others or curve is not None or weight.numerator <= 0 else variable
 
 
-class LinearRow(NamedTuple):
+class LinearConstraint(NamedTuple):
     """least <= sum(coefficient x variable) <= most, all integers after scaling.
 
     A coefficient on Variable("option", choice) counts 1 where option `option` is chosen.
@@ -195,7 +195,7 @@ class Instance(NamedTuple):
     budgets: tuple[Budget, ...]  # merged: equal left sides keep the smallest limit
     goals: tuple[Objective, ...]  # the user's, the default ones, then fill
     fill_from: int  # first goal of fill
-    constraints: tuple[LinearRow, ...]
+    constraints: tuple[LinearConstraint, ...]
     fill_batch: int | None
     fill_pools: tuple[int, ...]
     fill_shares: tuple[tuple[int, Fraction], ...]

@@ -23,13 +23,13 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.demands import Batch, GivenColumns
 from kvplan.models.problem import request_name
 from kvplan.solver.check import Check
-from kvplan.solver.formulate.budgets import build_rows, merge_rows
+from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
 from kvplan.solver.formulate.caches import cache_rules, expert_rule, pool_rules
 from kvplan.solver.formulate.objectives import (
     fill_batch,
     fill_pools,
     fill_shares,
-    linear_row,
+    linear_constraint,
     numbered_variables,
     objectives,
 )
@@ -78,7 +78,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     variables = {} if is_plain else numbered_variables(problem, fitted)
     filled = fill_pools(problem)
     goals, fill_from = objectives(problem, variables, fitted, filled)
-    every_budget = build_rows(problem, {} if held is None else held.granules)
+    every_budget = build_budgets(problem, {} if held is None else held.granules)
     instance = Instance(
         pools=pool_rules(problem, caches, {} if held is None else held.floors),
         caches=caches,
@@ -88,10 +88,10 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         batches_in_flight=problem.prefill.batches_in_flight if problem.prefill else 1,
         experts=expert_rule(problem),
         choices=tuple([len(choice.options) for choice in problem.choices]),
-        budgets=merge_rows(every_budget),
+        budgets=merge_budgets(every_budget),
         goals=goals,
         fill_from=fill_from,
-        constraints=tuple([linear_row(c, variables) for c in problem.constraints]),
+        constraints=tuple([linear_constraint(c, variables) for c in problem.constraints]),
         fill_batch=fill_batch(problem),
         fill_pools=filled,
         fill_shares=fill_shares(problem),
