@@ -78,9 +78,10 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     variables = {} if is_plain else numbered_variables(problem, fitted)
     filled = fill_pools(problem)
     goals, fill_from = objectives(problem, variables, fitted, filled)
-    every_budget = build_budgets(problem, {} if held is None else held.granules)
+    granules, floors = ({}, {}) if held is None else (held.granules, held.floors)
+    every_budget = build_budgets(problem, granules)
     instance = Instance(
-        pools=pool_rules(problem, caches, {} if held is None else held.floors),
+        pools=pool_rules(problem, caches, floors),
         caches=caches,
         batches=batches,
         fitted=fitted,
@@ -97,9 +98,8 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         fill_shares=fill_shares(problem),
         every_budget=every_budget,
     )
-    formulation = Formulation(
-        problem, instance, fitted_at, held, cache(partial(Check, problem, held))
-    )
+    check = cache(partial(Check, problem, granules, floors))
+    formulation = Formulation(problem, instance, fitted_at, held, check)
     _check_bounded(formulation)
     if instance.fill_batch is not None or not is_plain:
         _check_copies(formulation)
