@@ -102,11 +102,12 @@ def _arrays_of(requests: Sequence[FixedRequests]) -> tuple[Any, Any, Any] | None
     """Capacity, history and count by request; None where a figure is too large, or 0 tokens."""
     import numpy as np
 
-    columns: Any = zip(*requests, strict=True)
     if isinstance(requests, GivenRequests):
-        columns = requests.columns
+        columns: Sequence[Sequence[int]] = requests.columns
+    else:
+        columns = [*zip(*requests, strict=True)]
     try:
-        rows = np.array([*columns], dtype=np.int64)  # [3, request]
+        rows = np.array(columns, dtype=np.int64)  # [3, request]
     except OverflowError:
         return None
     if int(rows.max()) >= SAFE or not rows[0].all():

@@ -63,7 +63,9 @@ class GivenRequests(Sequence[FixedRequests]):
     counts : alike requests by row.
     """
 
-    def __init__(self, capacities: list[int], histories: list[int], counts: list[int]) -> None:
+    def __init__(
+        self, capacities: Sequence[int], histories: Sequence[int], counts: Sequence[int]
+    ) -> None:
         self.columns = (capacities, histories, counts)
 
     def __len__(self) -> int:

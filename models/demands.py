@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -81,6 +82,9 @@ class Request(Frozen):
         return self
 
 
+_PACK_FROM = 24  # requests of a batch
+
+
 class GivenColumns(NamedTuple):
     """The requests of a batch whose capacity and count are given, as columns of equal length.
 
@@ -91,9 +95,9 @@ class GivenColumns(NamedTuple):
     fitted : positions in the batch of the other requests, whose capacity or count is fitted.
     """
 
-    capacities: list[int]
-    histories: list[int]
-    counts: list[int]
+    capacities: Sequence[int]
+    histories: Sequence[int]
+    counts: Sequence[int]
     fitted: tuple[int, ...]
 
 
@@ -147,4 +151,14 @@ def given_columns(requests: tuple[Request, ...]) -> GivenColumns:
         histories = [c and c - 1 if history is None else history for c, history in pairs]
     if None in counts:
         counts = [1 if count is None else count for count in counts]
-    return GivenColumns(capacities, histories, counts, fitted)
+    return GivenColumns(_packed(capacities), _packed(histories), _packed(counts), fitted)
+
+
+def _packed(column: list[int]) -> Sequence[int]:
+    """Many figures side by side as 64-bit integers, which array libraries take as they are."""
+    if len(column) < _PACK_FROM:
+        return column
+    try:
+        return array("q", column)
+    except OverflowError:
+        return column
