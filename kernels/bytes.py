@@ -1,4 +1,4 @@
-"""Bytes of blocks and slots on one rank, and how many fit in a room."""
+"""Bytes of blocks and slots on one rank, and how many fit in a limit."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ def pool_bytes(allocated_blocks: int, buffers: Buffers) -> int:
     return total
 
 
-def most_blocks(room: int, buffers: Buffers) -> int:
-    """Largest n with pool_bytes(n) <= room; -1 when not even 0 blocks fit."""
-    if room < 0:
+def most_blocks(limit: int, buffers: Buffers) -> int:
+    """Largest n with pool_bytes(n) <= limit; -1 when not even 0 blocks fit."""
+    if limit < 0:
         return -1
     if len(buffers) == 1:
         size, granule = buffers[0]
-        return room // granule * granule // size
+        return limit // granule * granule // size
     block = rounding = 0
     for size, granule in buffers:
         block += size
         rounding += granule - 1
     # Rounding takes less than one granule a buffer, so the answer lies in between.
-    low, high = (room - rounding) // block, room // block
+    low, high = (limit - rounding) // block, limit // block
     if low < 0:
         low = 0
     for _ in range(_PAGES_TRIED):
         low = last_in_pages(low, buffers) + 1
-        if pool_bytes(low, buffers) > room:
+        if pool_bytes(low, buffers) > limit:
             return low - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if pool_bytes(middle, buffers) <= room:
+        if pool_bytes(middle, buffers) <= limit:
             low = middle
         else:
             high = middle - 1
@@ -84,11 +84,11 @@ def expert_bytes(slots: int, layers: int, experts: ExpertRule) -> int:
     return paged(layers * slot_bytes(slots, experts.sizes), experts.granule)
 
 
-def most_slots(room: int, layers: int, experts: ExpertRule) -> int:
-    """Most slots of each of `layers` layers in a room; -1 when not even 0 fit."""
-    if room < 0:
+def most_slots(limit: int, layers: int, experts: ExpertRule) -> int:
+    """Most slots of each of `layers` layers within a limit; -1 when not even 0 fit."""
+    if limit < 0:
         return -1
-    left = room // experts.granule * experts.granule // layers
+    left = limit // experts.granule * experts.granule // layers
     slots = 0
     for count, size in experts.sizes[:-1]:
         if left < count * size:

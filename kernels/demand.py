@@ -26,6 +26,7 @@ class Demand:
         self._use = [(pool.use_num, pool.use_den) for pool in instance.pools]
         self._multiples = [pool.multiple for pool in instance.pools]
         self._has_multiples = max(self._multiples, default=1) > 1
+        self._shared_flights = [rule for rule in instance.caches if rule.flight_per_batch]
         self._terms: dict[tuple[int, int], tuple[NeedTerm, ...]] = {}
         self._given: dict[tuple[int, int], tuple[int, ...]] = {}
         self._still: dict[int, list[int]] = {}
@@ -77,8 +78,8 @@ class Demand:
                 self.terms(batch, chunk), self.given_blocks(batch, chunk), strict=True
             ):
                 raw[term.pool] += held
-        if self.attends(batch):
-            for rule in self.instance.caches:
+        if (self._shared_flights or needed.prefix_tokens) and self.attends(batch):
+            for rule in self._shared_flights:
                 raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
             coupled = set(self.couplings[batch])
             history = self.least_history(batch)

@@ -76,8 +76,8 @@ class Evaluator(Demand):
         limits : bytes by budget.
         """
         found: list[int | None] = [None] * len(self.layouts)
-        rows = zip(self.instance.budgets, self.layout_of, self._has_others, limits, strict=True)
-        for budget, layout, has_others, limit in rows:
+        budgets = zip(self.instance.budgets, self.layout_of, self._has_others, limits, strict=True)
+        for budget, layout, has_others, limit in budgets:
             if has_others:
                 limit = limit - self.other_bytes(budget, chunk, options, slots)
             known = found[layout]

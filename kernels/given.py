@@ -1,8 +1,7 @@
 """Given requests of a batch, summed: few as Python integers, many as int64 columns.
 
 Caches that differ in groups, extra blocks or pool alone share one pass over the requests, and so
-do full caches and windows that no history has outgrown. Arrays are used only where no product can
-leave int64.
+do windows that differ in their reach alone. Arrays are used only where no product can leave int64.
 """
 
 from __future__ import annotations
@@ -14,16 +13,18 @@ from kvplan.kernels.instance import CacheRule, FixedRequests, GivenRequests
 from kvplan.kernels.need import NeedTerm, blocks, placeholder_blocks
 
 VECTORISE_FROM = 24  # requests; below, plain integers are faster
+SAFE = 2**30  # figures below this cannot overflow a product in int64
 _SHARE_FROM = 4  # requests; below, a pass costs less than to look for a shared one
-SAFE = 2**30  # capacities, counts, groups below this cannot overflow a product in int64
 _INT64 = 2**63
-
-Columns = tuple[list[int], list[int], list[int]]
-"""Capacities, histories and counts by request."""
 
 
 class GivenBlocks:
     """Raw blocks of one batch's given requests.
+
+    Attributes
+    ----------
+    attends : whether some request bears attention.
+    least_history : of those that do; None without any.
 
     Parameters
     ----------
@@ -32,78 +33,106 @@ class GivenBlocks:
     """
 
     def __init__(self, caches: Sequence[CacheRule], requests: Sequence[FixedRequests]) -> None:
-        self._caches = caches
-        self._columns = _columns(requests)
-        self._number = sum(self._columns[2])  # placeholders included
-        self._bearing = _bearing(self._columns)
-        capacities, histories, counts = self._bearing
-        self.attends = bool(capacities)
-        self.least_history = min(histories, default=None)
-        """Least history of the requests that bear attention."""
-        self._most_history = max(histories, default=0)
-        self._attending = sum(counts)
-        self._sums: dict[NeedTerm, int] = {}
-        self._arrays: tuple[Any, Any, Any] | None = None
+        self._caches, self._requests = caches, requests
+        self._columns = _arrays_of(requests) if len(requests) >= VECTORISE_FROM else None
+        if self._columns is None:
+            bearing = [row for row in requests if row[0]]
+            histories: Any = [history for _, history, _ in bearing]
+            self._rows, self._number = bearing, sum([count for _, _, count in requests])
+            self._attending = sum([count for _, _, count in bearing])
+            self.least_history = min(histories, default=None)
+            self._most_history = max(histories, default=0)
+        else:
+            _, histories, counts = self._columns
+            self._number = self._attending = int(counts.sum())
+            self.least_history, self._most_history = int(histories.min()), int(histories.max())
+        self.attends = self.least_history is not None
 
     def by_cache(self, terms: Iterable[NeedTerm]) -> list[int]:
         """Raw blocks of all requests by cache."""
+        pairs = list(zip(self._caches, terms, strict=True))
+        if len(self._requests) < _SHARE_FROM:
+            bare = [term for _, term in pairs]
+            totals = [_sum(self._rows, term) for term in bare]
+        else:
+            bare = [self._bare(term) for _, term in pairs]
+            known = self._totals(dict.fromkeys(bare))
+            totals = [
+                term.groups * (known[each] + (term.extra - each.extra) * self._attending)
+                for (_, term), each in zip(pairs, bare, strict=True)
+            ]
         return [
-            placeholder_blocks(rule) * self._number if rule.state_blocks else self._blocks(term)
-            for rule, term in zip(self._caches, terms, strict=True)
+            placeholder_blocks(rule) * self._number if rule.state_blocks else total
+            for (rule, _), total in zip(pairs, totals, strict=True)
         ]
 
-    def _blocks(self, term: NeedTerm) -> int:
-        if term.scratch is not None or len(self._bearing[0]) < _SHARE_FROM:
-            return self._pass(term)
-        _, groups, t, most, stale_from, stale_most, extra, _, least = term
-        if stale_from is not None and self._most_history < stale_from:
-            stale_from = None
-        bare = NeedTerm(0, 1, t, most, stale_from, stale_most, least=least)
-        return groups * (self._sum(bare) + extra * self._attending)
+    def _bare(self, term: NeedTerm) -> NeedTerm:
+        """A term without what several caches may differ in and still share a pass."""
+        _, _, t, most, stale_from, stale_most, extra, scratch, least = term
+        if scratch is None:
+            extra = 0
+            if stale_from is not None and self._most_history < stale_from:
+                stale_from = None
+        return NeedTerm(0, 1, t, most, stale_from, stale_most, extra, scratch, least)
 
-    def _sum(self, term: NeedTerm) -> int:
-        """Sum over the requests of count x blocks."""
-        found = self._sums.get(term)
-        if found is None:
-            found = self._sums[term] = self._pass(term)
-        return found
+    def _totals(self, terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:
+        """Sum over the requests of count x blocks, by term."""
+        if self._columns is None:
+            return {term: _sum(self._rows, term) for term in terms}
+        if not self._is_narrow(terms):
+            rows = [row for row in self._requests if row[0]]
+            return {term: _sum(rows, term) for term in terms}
+        return _array_totals(self._columns, terms)
 
-    def _pass(self, term: NeedTerm) -> int:
-        if len(self._bearing[0]) >= VECTORISE_FROM and self._is_narrow(term):
-            capacity, history, count = self._as_arrays()
-            return int((blocks(term, capacity, history) * count).sum())
-        return sum([n * int(blocks(term, c, h)) for c, h, n in zip(*self._bearing, strict=True)])
-
-    def _is_narrow(self, term: NeedTerm) -> bool:
-        """Whether no figure, product or sum leaves int64."""
-        bounds = (*term[1:7], term.least, *(term.scratch or ()))
-        figures = [each for each in bounds if each is not None]
-        if max(figures) >= SAFE or max(map(max, self._bearing)) >= SAFE:
-            return False
-        capacities, _, counts = self._bearing
-        each = term.groups * (max(*capacities, term.least or 0) + abs(term.extra))
-        return each * max(counts) * len(counts) < _INT64
-
-    def _as_arrays(self) -> tuple[Any, Any, Any]:
-        if self._arrays is None:
-            import numpy as np
-
-            capacity, history, count = np.array(self._bearing, dtype=np.int64)  # [3, request]
-            self._arrays = capacity, history, count
-        return self._arrays
+    def _is_narrow(self, terms: Iterable[NeedTerm]) -> bool:
+        """Whether no product or sum of these terms leaves int64."""
+        assert self._columns is not None
+        capacity, _, count = self._columns
+        largest, times = int(capacity.max()), int(count.max()) * len(count)
+        for term in terms:
+            bounds = (*term[1:7], term.least, *(term.scratch or ()))
+            if max([each for each in bounds if each is not None]) >= SAFE:
+                return False
+            if (max(largest, term.least or 0) + abs(term.extra)) * times >= _INT64:
+                return False
+        return True
 
 
-def _columns(requests: Sequence[FixedRequests]) -> Columns:
+def _arrays_of(requests: Sequence[FixedRequests]) -> tuple[Any, Any, Any] | None:
+    """Capacity, history and count by request; None where a figure is too large, or 0 tokens."""
+    import numpy as np
+
     if isinstance(requests, GivenRequests):
-        return requests.columns
-    capacities, histories, counts = zip(*requests, strict=True) if requests else ((), (), ())
-    return list(capacities), list(histories), list(counts)
+        columns: Sequence[Sequence[int]] = requests.columns
+    else:
+        columns = [*zip(*requests, strict=True)]
+    try:
+        rows = np.array(columns, dtype=np.int64)  # [3, request]
+    except OverflowError:
+        return None
+    if int(rows.max()) >= SAFE or not rows[0].all():
+        return None
+    return rows[0], rows[1], rows[2]
 
 
-def _bearing(columns: Columns) -> Columns:
-    """The requests that bear attention: placeholders hold state alone."""
-    if all(columns[0]):
-        return columns
-    rows = [row for row in zip(*columns, strict=True) if row[0]]
-    capacities, histories, counts = zip(*rows, strict=True) if rows else ((), (), ())
-    return list(capacities), list(histories), list(counts)
+def _sum(rows: Iterable[tuple[int, int, int]], term: NeedTerm) -> int:
+    return sum([count * int(blocks(term, c, h)) for c, h, count in rows])
+
+
+def _array_totals(columns: tuple[Any, Any, Any], terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:
+    """Sums over int64 arrays; windows that differ in their reach alone share a pass."""
+    import numpy as np
+
+    capacity, history, count = columns
+    found: dict[NeedTerm, int] = {}
+    windows: dict[NeedTerm, list[NeedTerm]] = {}
+    for term in terms:
+        if term.stale_from is None or term.scratch is not None:
+            found[term] = int(blocks(term, capacity, history) @ count)
+        else:
+            windows.setdefault(term._replace(stale_from=None), []).append(term)
+    for shape, alike in windows.items():
+        starts = np.array([[term.stale_from] for term in alike])  # [term, 1]
+        held = blocks(shape._replace(stale_from=starts), capacity, history)  # [term, request]
+        found.update(zip(alike, (held @ count).tolist(), strict=True))
+    return found

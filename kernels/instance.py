@@ -63,7 +63,9 @@ class GivenRequests(Sequence[FixedRequests]):
     counts : alike requests by row.
     """
 
-    def __init__(self, capacities: list[int], histories: list[int], counts: list[int]) -> None:
+    def __init__(
+        self, capacities: Sequence[int], histories: Sequence[int], counts: Sequence[int]
+    ) -> None:
         self.columns = (capacities, histories, counts)
 
     def __len__(self) -> int:
@@ -170,7 +172,7 @@ class Objective(NamedTuple):
         return None if others or curve is not None or weight.numerator <= 0 else variable
 
 
-class LinearRow(NamedTuple):
+class LinearConstraint(NamedTuple):
     """least <= sum(coefficient x variable) <= most, all integers after scaling.
 
     A coefficient on Variable("option", choice) counts 1 where option `option` is chosen.
@@ -195,7 +197,7 @@ class Instance(NamedTuple):
     budgets: tuple[Budget, ...]  # merged: equal left sides keep the smallest limit
     goals: tuple[Objective, ...]  # the user's, the default ones, then fill
     fill_from: int  # first goal of fill
-    constraints: tuple[LinearRow, ...]
+    constraints: tuple[LinearConstraint, ...]
     fill_batch: int | None
     fill_pools: tuple[int, ...]
     fill_shares: tuple[tuple[int, Fraction], ...]

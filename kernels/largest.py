@@ -48,7 +48,7 @@ def largest(probe: Probe, low: Sample, high: Sample, guess: Guess) -> Sample:
 
 
 def _galloped(probe: Probe, low: Sample, high: Sample, last: Sample) -> tuple[Sample, Sample]:
-    """A narrower bracket, from the side of the last guess in growing steps."""
+    """A narrower interval, from the side of the last guess in growing steps."""
     step = 1
     while high.at - low.at > 2 * step:
         sample = probe(low.at + step if last.fits else high.at - step)

@@ -170,8 +170,8 @@ class Moving:
         _, reserved, _, top, multiple, num, den = self._rules[slot]
         for rest, taken, mine in zip(rests, a.bytes, self._buffers, strict=True):
             if mine[slot]:
-                room = rest - taken + pool_bytes(a.blocks[slot], mine[slot])
-                most = most_blocks(room, mine[slot]) - reserved
+                limit = rest - taken + pool_bytes(a.blocks[slot], mine[slot])
+                most = most_blocks(limit, mine[slot]) - reserved
                 top = most if top is None or most < top else top
         if top is None:
             return None

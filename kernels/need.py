@@ -36,7 +36,7 @@ class NeedTerm(NamedTuple):
     groups: int  # m
     block_tokens: int  # t
     most: Integers | None = None
-    stale_from: int | None = None
+    stale_from: Integers | None = None
     stale_most: int | None = None
     extra: int = 0
     scratch: ScratchTerm | None = None
@@ -143,7 +143,7 @@ def stale_blocks(term: NeedTerm, history: int) -> int:
     """Blocks of a term that are stale at a history."""
     if term.stale_from is None:
         return 0
-    stale = max(0, (history - term.stale_from) // term.block_tokens)
+    stale = max(0, (history - int(term.stale_from)) // term.block_tokens)
     return stale if term.stale_most is None else min(stale, term.stale_most)
 
 

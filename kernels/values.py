@@ -8,7 +8,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.instance import Curve, Instance, LinearRow, Objective, ObjectiveTerm, Variable
+from kvplan.kernels.instance import (
+    Curve,
+    Instance,
+    LinearConstraint,
+    Objective,
+    ObjectiveTerm,
+    Variable,
+)
 
 Number = Fraction | int
 
@@ -103,7 +110,7 @@ def goal_value(instance: Instance, demand: Demand, point: Point, goal: Objective
 
 
 def constraint_value(
-    instance: Instance, demand: Demand, point: Point, constraint: LinearRow
+    instance: Instance, demand: Demand, point: Point, constraint: LinearConstraint
 ) -> int:
     """Left side of a linear constraint at a point."""
     return linear_value(instance, demand, point, constraint.members)
@@ -122,7 +129,7 @@ def linear_value(
     return total
 
 
-def holds(constraint: LinearRow, value: int) -> bool:
+def holds(constraint: LinearConstraint, value: int) -> bool:
     """Whether a left side lies within its bounds."""
     return (constraint.least is None or value >= constraint.least) and (
         constraint.most is None or value <= constraint.most

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -81,6 +82,9 @@ class Request(Frozen):
         return self
 
 
+_PACK_FROM = 24  # requests of a batch
+
+
 class GivenColumns(NamedTuple):
     """The requests of a batch whose capacity and count are given, as columns of equal length.
 
@@ -91,9 +95,9 @@ class GivenColumns(NamedTuple):
     fitted : positions in the batch of the other requests, whose capacity or count is fitted.
     """
 
-    capacities: list[int]
-    histories: list[int]
-    counts: list[int]
+    capacities: Sequence[int]
+    histories: Sequence[int]
+    counts: Sequence[int]
     fitted: tuple[int, ...]
 
 
@@ -117,6 +121,10 @@ class Batch(Frozen):
             requests: Sequence[Request | Written],
         ) -> None: ...
 
+    def model_post_init(self, _: Any, /) -> None:
+        """Read the columns while the requests are at hand."""
+        object.__setattr__(self, "_given", given_columns(self.requests))
+
     @property
     def given(self) -> GivenColumns:
         """The given requests as columns; read once, and kept. Not to be changed."""
@@ -129,18 +137,28 @@ class Batch(Frozen):
 
 def given_columns(requests: tuple[Request, ...]) -> GivenColumns:
     """Read requests as columns; a thousand of them in a tenth of a millisecond."""
-    fits = [request.fit for request in requests]
+    rows = [vars(request) for request in requests]  # twice as fast as their attributes
+    fits = [row["fit"] for row in rows]
     fitted: tuple[int, ...] = ()
     if fits.count("none") < len(fits):
         fitted = tuple([at for at, fit in enumerate(fits) if fit != "none"])
-        requests = tuple([request for request in requests if request.fit == "none"])
-    capacities = [request.capacity for request in requests]
-    histories = [
-        history if (history := request.history) is not None else capacity and capacity - 1
-        for capacity, request in zip(capacities, requests, strict=True)
-    ]
-    counts = [request.count for request in requests]
-    unnamed = counts.count(None)
-    if unnamed == len(counts):
-        return GivenColumns(capacities, histories, [1] * unnamed, fitted)
-    return GivenColumns(capacities, histories, [1 if n is None else n for n in counts], fitted)
+        rows = [row for row in rows if row["fit"] == "none"]
+    capacities = [row["capacity"] for row in rows]
+    histories = [row["history"] for row in rows]
+    counts = [row["count"] for row in rows]
+    if None in histories:
+        pairs = zip(capacities, histories, strict=True)
+        histories = [c and c - 1 if history is None else history for c, history in pairs]
+    if None in counts:
+        counts = [1 if count is None else count for count in counts]
+    return GivenColumns(_packed(capacities), _packed(histories), _packed(counts), fitted)
+
+
+def _packed(column: list[int]) -> Sequence[int]:
+    """Many figures side by side as 64-bit integers, which array libraries take as they are."""
+    if len(column) < _PACK_FROM:
+        return column
+    try:
+        return array("q", column)
+    except OverflowError:
+        return column

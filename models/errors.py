@@ -127,13 +127,17 @@ class Infeasible(KvplanError):
         reasons: Sequence[str],
         shortfall: Sequence[Shortfall] = (),
         ranks: Sequence[RankPlan] = (),
-        advice: Advice | Callable[[], Advice] = Advice(),  # noqa: B008 - immutable
+        advice: Advice = Advice(),  # noqa: B008 - immutable
     ) -> None:
         self.reasons = tuple(reasons)
         self.shortfall = tuple(shortfall)
         self.ranks = tuple(ranks)
-        self._advice = advice
+        self._advice: Advice | Callable[[], Advice] = advice
         super().__init__(self.reasons, self.shortfall, self.ranks)
+
+    def advised_by(self, advise: Callable[[], Advice]) -> None:
+        """Name what works the advice out when it is first read."""
+        self._advice = advise
 
     @property
     def advice(self) -> Advice:

@@ -21,8 +21,8 @@ from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.formulate.compiled import Compiled
 from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
-from kvplan.solver.solve.choose import plan_formulation
 from kvplan.solver.solve.plan import check_arguments, device_of
+from kvplan.solver.solve.resizable import plan_formulation
 
 if TYPE_CHECKING:
     from kvplan.solver.solve.device import Kernel

@@ -10,8 +10,8 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
 from kvplan.models import Plan, Problem
 from kvplan.models.messages import shown
-from kvplan.solver.answer.assemble import Credit
-from kvplan.solver.answer.fields import late_fields
+from kvplan.solver.answer.credit import Credit
+from kvplan.solver.answer.fields import deferred_fields
 from kvplan.solver.digest import DECISIONS, digest_of, question_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
@@ -71,12 +71,12 @@ def _proof(plan: Plan, instance: Instance) -> Iterator[str]:
 
 
 def _texts(formulation: Formulation, plan: Plan) -> Iterator[str]:
-    """Ledger, binding rows and notes are those that follow from the decisions."""
+    """Ledger, what binds and notes are those that follow from the decisions."""
     nothing = (0,) * len(formulation.instance.goals)  # the oracle has looked at the goals
     answer = Answer(_point(formulation, plan), nothing, nothing, exact=plan.status == "optimal")
     decisions = {name: getattr(plan, name) for name in DECISIONS}
     credit = Credit(plan.proof.solver, plan.proof.certificate)
-    told = late_fields(formulation, Search(formulation.instance), answer, credit, decisions)
+    told = deferred_fields(formulation, Search(formulation.instance), answer, credit, decisions)
     for field in ("requests", "ranks", "binding"):
         mine = [each.model_dump(mode="json") for each in told[field]]
         theirs = [each.model_dump(mode="json") for each in getattr(plan, field)]

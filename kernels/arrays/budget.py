@@ -1,4 +1,4 @@
-"""Bytes of blocks and slots over arrays, and how many fit in a room."""
+"""Bytes of blocks and slots over arrays, and how many fit in a limit."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def pool_bytes(blocks: Integers, buffers: Buffers) -> Integers:
     return total
 
 
-def most_blocks(arrays: Arrays, room: Array, buffers: Buffers) -> Array:
-    """Largest n with pool_bytes(n) <= room; -1 when not even 0 blocks fit.
+def most_blocks(arrays: Arrays, limit: Array, buffers: Buffers) -> Array:
+    """Largest n with pool_bytes(n) <= limit; -1 when not even 0 blocks fit.
 
     Rounding takes less than one granule a buffer, so n lies in the few blocks between
-    (room - sum of granules) // s and room // s, with s the sum of the block bytes.
+    (limit - sum of granules) // s and limit // s, with s the sum of the block bytes.
     """
     together = sum(size for size, _ in buffers)
     if len(buffers) == 1:
         size, granule = buffers[0]
-        most = (room if granule == 1 else room // granule * granule) // size
+        most = (limit if granule == 1 else limit // granule * granule) // size
     else:
-        high = room // together
+        high = limit // together
         slack = sum(g - 1 for size, g in buffers if size % g)
-        low = arrays.greatest((room - slack) // together, 0)
+        low = arrays.greatest((limit - slack) // together, 0)
         for _ in range((slack // together + 1).bit_length()):
             middle = (low + high + 1) >> 1
-            fits = pool_bytes(middle, buffers) <= room
+            fits = pool_bytes(middle, buffers) <= limit
             low = arrays.pick(fits, middle, low)
             high = arrays.pick(fits, high, middle - 1)
         most = low
-    return arrays.pick(room < 0, -1, most)
+    return arrays.pick(limit < 0, -1, most)
 
 
 def slot_bytes(arrays: Arrays, slots: Integers, sizes: tuple[tuple[int, int], ...]) -> Integers:

@@ -126,7 +126,7 @@ def _given(batch: Batch, scenarios: Scenarios) -> tuple[Given, ...]:
     return tuple(found)
 
 
-def ranges_of(batch: Batch, scenarios: Scenarios, rooms: Sequence[Any]) -> Ranges:
+def ranges_of(batch: Batch, scenarios: Scenarios, limits: Sequence[Any]) -> Ranges:
     """The largest figures of checked scenarios."""
     instance = batch.instance
     capacities: dict[int, int] = {}
@@ -147,8 +147,8 @@ def ranges_of(batch: Batch, scenarios: Scenarios, rooms: Sequence[Any]) -> Range
             (_least(num[:, pool]), _most(den[:, pool])) for pool in range(len(instance.pools))
         )
     return Ranges(
-        rooms=tuple(_most(room) for room in rooms),
-        lowest_room=min((_least(room) for room in rooms), default=0),
+        limits=tuple(_most(limit) for limit in limits),
+        lowest_limit=min((_least(limit) for limit in limits), default=0),
         capacities=capacities,
         counts=counts,
         use=use,

@@ -94,29 +94,29 @@ class Batch:
         scenarios = checked(self, scenarios)
         if scenarios.number == 0:
             return self.empty()
-        rooms = self.layout.rooms(self.arrays, scenarios.quotas)
-        self.check_limits(scenarios, rooms)
-        swept = tabulate(self, scenarios, rooms, progress)
-        return swept or self.solve(scenarios, rooms, progress)
+        limits = self.layout.limits(self.arrays, scenarios.quotas)
+        self.check_limits(scenarios, limits)
+        swept = tabulate(self, scenarios, limits, progress)
+        return swept or self.solve(scenarios, limits, progress)
 
-    def check_limits(self, scenarios: Scenarios, rooms: Sequence[Array]) -> None:
+    def check_limits(self, scenarios: Scenarios, limits: Sequence[Array]) -> None:
         """Refuse scenarios in which an int64 may overflow."""
-        Limits(self.layout, self.demand, ranges_of(self, scenarios, rooms)).check()
+        Limits(self.layout, self.demand, ranges_of(self, scenarios, limits)).check()
 
     def solve(
-        self, scenarios: Scenarios, rooms: Sequence[Array], progress: Progress | None
+        self, scenarios: Scenarios, limits: Sequence[Array], progress: Progress | None
     ) -> Fits:
         """The search, tile by tile; on the host two tiles at a time."""
         elements = HOST_ELEMENTS if self.arrays.on_host else DEVICE_ELEMENTS
         width = max(1, elements // self.points)
         starts = range(0, scenarios.number, width)
-        first = build(self, scenarios, list(rooms))
+        first = build(self, scenarios, list(limits))
         done, lock = 0, Lock()
 
         def one(start: int) -> Fits:
             nonlocal done
             stop = min(start + width, scenarios.number)
-            part = [room if room.shape[0] == 1 else room[start:stop] for room in rooms]
+            part = [limit if limit.shape[0] == 1 else limit[start:stop] for limit in limits]
             fits = self._tile(scenarios.part(start, stop), part, first)
             with lock:
                 done += stop - start
@@ -135,22 +135,22 @@ class Batch:
     def _tile(
         self,
         part: Scenarios,
-        rooms: Sequence[Array],
+        limits: Sequence[Array],
         first: Staircase | None = None,
     ) -> Fits:
-        tile = Tile(self.arrays, self.layout, self.demand, part, rooms)
+        tile = Tile(self.arrays, self.layout, self.demand, part, limits)
         return Goals(Search(tile, self.candidates), first).solve()
 
     def host_tile(self, number: int) -> Tile:
         """A tile of the instance as they are, in NumPy."""
         arrays = Arrays()
-        rooms = self.layout.rooms(arrays, None)
-        return Tile(arrays, self.layout, self.demand, Scenarios(number), rooms)
+        limits = self.layout.limits(arrays, None)
+        return Tile(arrays, self.layout, self.demand, Scenarios(number), limits)
 
-    def most_requests(self, rooms: Sequence[Array]) -> int:
+    def most_requests(self, limits: Sequence[Array]) -> int:
         """No less than the open count of the first fitted request in any scenario."""
         tile = self.host_tile(1)
-        tile.rooms = [tile.lift([int(self.arrays.xp.max(room))]) for room in rooms]
+        tile.limits = [tile.lift([int(self.arrays.xp.max(limit))]) for limit in limits]
         search = Search(tile, {})
         return int(self.arrays.host(search.most_requests(tile.undecided, 0)).max())
 

@@ -186,7 +186,7 @@ class Goals:
             return 0
         low = least_kept(self.arrays, state.experts, experts)
         rests = self.tile.rests(usable, state.chunk, state.experts)
-        rooms = [
+        limits = [
             (rest + expert_bytes(self.arrays, low, budget.layers, experts), budget.layers)
             for budget, rest in zip(self.tile.layout.budgets, rests, strict=True)
             if budget.lent and budget.layers
@@ -194,8 +194,8 @@ class Goals:
 
         def fits(kept: Array) -> Array:
             held = kept >= 0
-            for room, layers in rooms:
-                held = held & (expert_bytes(self.arrays, kept, layers, experts) <= room)
+            for limit, layers in limits:
+                held = held & (expert_bytes(self.arrays, kept, layers, experts) <= limit)
             return held
 
         return self.search.bisect(fits, low, state.experts)

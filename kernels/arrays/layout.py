@@ -1,4 +1,4 @@
-"""An instance compiled for many scenarios: merged budgets, their rooms, combinations of options."""
+"""An instance compiled for many scenarios: merged budgets with limits, combinations of options."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class Layout:
             unit,
         )
 
-    def rooms(self, arrays: Arrays, quotas: Any) -> list[Array]:
+    def limits(self, arrays: Arrays, quotas: Any) -> list[Array]:
         """Room of every budget, the least over its members: each [scenario], or [1] if none varies.
 
         Raises
         ------
-        RefusedError : a room, or the fixed consumers alone, may leave 64 bits.
+        RefusedError : a limit, or the fixed consumers alone, may leave 64 bits.
         """
         for each in self.instance.every_budget:
             if (
@@ -80,19 +80,19 @@ class Layout:
                 >= SAFE_ROOM
             ):
                 raise RefusedError(f"bytes on rank {each.rank} leave 64-bit integers")
-        rooms = []
+        limits = []
         for budget in self.budgets:
-            room: Any = None
+            limit: Any = None
             for member in budget.members:
                 mine: Any = member.limit_bytes
                 if quotas is not None:
-                    # Consumers stay: a rank's room moves with its quota, byte for byte.
+                    # Consumers stay: a rank's limit moves with its quota, byte for byte.
                     mine = arrays.ints(quotas[..., member.rank]) + (
                         member.limit_bytes - self.quotas[member.rank]
                     )
-                room = mine if room is None else arrays.smallest(room, mine)
-            rooms.append(arrays.ints([room]) if isinstance(room, int) else room)
-        return rooms
+                limit = mine if limit is None else arrays.smallest(limit, mine)
+            limits.append(arrays.ints([limit]) if isinstance(limit, int) else limit)
+        return limits
 
     def refuse_quotas(self) -> None:
         """A rank with a physical share of its own has no single quota to vary.

@@ -19,8 +19,8 @@ SAFE = 1 << 61
 class Ranges(NamedTuple):
     """The largest figures over all scenarios."""
 
-    rooms: tuple[int, ...]  # bytes by budget, at most
-    lowest_room: int
+    limits: tuple[int, ...]  # bytes by budget, at most
+    lowest_limit: int
     capacities: Mapping[int, int]  # tokens by fitted request
     counts: Mapping[int, int | None]  # requests by fitted request; None: bounded by the quota
     use: tuple[tuple[int, int], ...]  # by pool: least numerator, largest denominator
@@ -48,8 +48,8 @@ class Limits:
         if experts is not None and experts.most is None and not bounding:
             raise RefusedError("expert slots that no quota bounds")
         usable = self._usable()
-        for budget, room in zip(self.layout.budgets, self.ranges.rooms, strict=True):
-            total = abs(room) + abs(self.ranges.lowest_room) + self._bytes(budget, usable)
+        for budget, limit in zip(self.layout.budgets, self.ranges.limits, strict=True):
+            total = abs(limit) + abs(self.ranges.lowest_limit) + self._bytes(budget, usable)
             shares = [share.numerator for _, share in self.instance.fill_shares]
             self._refuse(total * max(shares, default=1), "bytes of a rank")
 
@@ -93,8 +93,8 @@ class Limits:
         """Usable blocks that any budget can hold, and one more."""
         rule = self.instance.pools[pool]
         held = [
-            max(0, room) // sum(size for size, _ in budget.pools[pool])
-            for budget, room in zip(self.layout.budgets, self.ranges.rooms, strict=True)
+            max(0, limit) // sum(size for size, _ in budget.pools[pool])
+            for budget, limit in zip(self.layout.budgets, self.ranges.limits, strict=True)
             if budget.pools and budget.pools[pool]
         ]
         if rule.most is not None:
@@ -106,8 +106,8 @@ class Limits:
         assert experts is not None
         least = min(size for _, size in experts.sizes)
         return 1 + min(
-            max(0, room) // (budget.layers * least)
-            for budget, room in zip(self.layout.budgets, self.ranges.rooms, strict=True)
+            max(0, limit) // (budget.layers * least)
+            for budget, limit in zip(self.layout.budgets, self.ranges.limits, strict=True)
             if budget.layers and not budget.lent
         )
 

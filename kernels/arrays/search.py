@@ -194,21 +194,21 @@ class Search:
     def _most_blocks(self, pool: int) -> Integers:
         """Usable blocks of one pool with every budget to itself."""
         rule = self.instance.pools[pool]
-        limit: Integers = UNBOUNDED if rule.most is None else rule.most
-        for budget, room in zip(self.tile.layout.budgets, self.tile.rooms, strict=True):
+        highest: Integers = UNBOUNDED if rule.most is None else rule.most
+        for budget, limit in zip(self.tile.layout.budgets, self.tile.limits, strict=True):
             if budget.pools and budget.pools[pool]:
-                most = most_blocks(self.arrays, room, budget.pools[pool]) - rule.reserved
-                limit = self.arrays.smallest(limit, self.arrays.greatest(most, 0))
-        return limit
+                most = most_blocks(self.arrays, limit, budget.pools[pool]) - rule.reserved
+                highest = self.arrays.smallest(highest, self.arrays.greatest(most, 0))
+        return highest
 
     def most_slots(self) -> Integers:
         """Slots with every budget that lends none to itself."""
         experts = self.instance.experts
         assert experts is not None
         least = min(size for _, size in experts.sizes)
-        limit: Integers = UNBOUNDED
-        for budget, room in zip(self.tile.layout.budgets, self.tile.rooms, strict=True):
+        highest: Integers = UNBOUNDED
+        for budget, limit in zip(self.tile.layout.budgets, self.tile.limits, strict=True):
             if budget.layers and not budget.lent:
-                most = self.arrays.greatest(room, 0) // (budget.layers * least)
-                limit = self.arrays.smallest(limit, most)
-        return limit
+                most = self.arrays.greatest(limit, 0) // (budget.layers * least)
+                highest = self.arrays.smallest(highest, most)
+        return highest

@@ -1,7 +1,7 @@
 """The first goal by lookup: bytes along a fitted variable's candidates, built once.
 
 Where nothing but quotas varies, the bytes that each candidate takes of a budget are constants. The
-largest candidate that fits in a room is then a search in a rising list, or one read of the list's
+largest candidate that fits in a limit is then a search in a rising list, or one read of the list's
 inverse over the budget's units.
 """
 
@@ -30,7 +30,7 @@ class Stair:
     """One budget's rising bytes [candidate], and their inverse where it is small enough."""
 
     bytes: Array
-    base: int  # room of the inverse's first cell
+    base: int  # limit of the inverse's first cell
     unit: int  # bytes from cell to cell
     inverse: Array | None  # last candidate that fits, by cell; -1 for none
 
@@ -46,7 +46,7 @@ class Stair:
 
 @dataclass(frozen=True)
 class Staircase:
-    """All budgets; each room bounds the candidate by itself, and the least index rules."""
+    """All budgets; each limit bounds the candidate by itself, and the least index rules."""
 
     variable: Variable
     values: Array  # tokens or requests [candidate], rising
@@ -56,13 +56,13 @@ class Staircase:
         """Largest value that fits, or -1: [start, 1 ..., scenario]."""
         arrays, tile = search.arrays, search.tile
         index: Any = None
-        for stair, room, options in zip(self.stairs, tile.rooms, tile.options, strict=True):
-            last = stair.last(arrays, room - options)
+        for stair, limit, options in zip(self.stairs, tile.limits, tile.options, strict=True):
+            last = stair.last(arrays, limit - options)
             index = last if index is None else arrays.smallest(index, last)
         return arrays.pick(index < 0, -1, self.values[arrays.greatest(index, 0)])
 
 
-def build(batch: Batch, scenarios: Scenarios, rooms: list[Array]) -> Staircase | None:
+def build(batch: Batch, scenarios: Scenarios, limits: list[Array]) -> Staircase | None:
     """The staircase of the first goal; None where lookups would not be exact, or not pay."""
     instance = batch.instance
     variable = instance.goals[0].single if instance.goals else None
@@ -70,7 +70,7 @@ def build(batch: Batch, scenarios: Scenarios, rooms: list[Array]) -> Staircase |
         return None
     if variable.kind not in ("capacity", "count"):
         return None
-    values = _values(batch, rooms, min(MOST_STEPS, 8 * scenarios.number))
+    values = _values(batch, limits, min(MOST_STEPS, 8 * scenarios.number))
     if values is None:
         return None
     taken = _bytes(batch, values)
@@ -78,21 +78,21 @@ def build(batch: Batch, scenarios: Scenarios, rooms: list[Array]) -> Staircase |
     if not all(rising):
         moving = [each for each in taken if each.min() != each.max()]
         if len(moving) > 1:
-            return None  # rooms of two budgets may be met by different candidates
-        # A candidate counts for every room that some larger one fits in: the envelope.
+            return None  # limits of two budgets may be met by different candidates
+        # A candidate counts for every limit that some larger one fits in: the envelope.
         taken = [np.minimum.accumulate(each[::-1])[::-1].copy() for each in taken]
     units = [budget.unit for budget in batch.layout.budgets]
     stairs = [_stair(batch.arrays, *each) for each in zip(taken, units, strict=True)]
     return Staircase(variable, batch.arrays.ints(values), tuple(stairs))
 
 
-def _values(batch: Batch, rooms: list[Array], limit: int) -> Any:
+def _values(batch: Batch, limits: list[Array], limit: int) -> Any:
     """Candidates of the one fitted variable, rising [candidate]; None where there are more."""
     fitted = batch.instance.fitted[0]
     low, high = fitted.least, fitted.most
     if fitted.is_count:
         if high is None:
-            high = low + batch.most_requests(rooms)
+            high = low + batch.most_requests(limits)
         return np.arange(low, high + 1) if high - low < limit else None
     assert high is not None
     candidates = batch.candidates[0]

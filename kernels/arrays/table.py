@@ -1,7 +1,7 @@
-"""A table over granules: scenarios whose rooms hold the same whole units share one plan.
+"""A table over granules: scenarios whose limits hold the same whole units share one plan.
 
 Everything that a budget can hold is a multiple of its unit (granules, block bytes where they are
-not rounded), so only floor(room / unit) matters. Each combination that occurs is solved once; a
+not rounded), so only floor(limit / unit) matters. Each combination that occurs is solved once; a
 scenario is then an index into those plans, expanded on demand.
 """
 
@@ -49,35 +49,35 @@ class Swept:
 class Cells:
     """Whole units of every budget, numbered in mixed radix."""
 
-    cell: Array  # [scenario]; the last one: some room is negative
+    cell: Array  # [scenario]; the last one: some limit is negative
     least: tuple[int, ...]  # units by budget
     spans: tuple[int, ...]
     units: tuple[int, ...]  # bytes by budget
 
     @property
     def number(self) -> int:
-        """Cells, the one of negative rooms included."""
+        """Cells, the one of negative limits included."""
         return prod(self.spans) + 1
 
-    def rooms(self, cell: Array, where: Any) -> list[Array]:
+    def limits(self, cell: Array, where: Any) -> list[Array]:
         """Rooms of given cells, each [cell]."""
         found, left = [], cell
         for least, span, unit in zip(self.least, self.spans, self.units, strict=True):
             found.append((left % span + least) * unit)
             left = left // span
-        return [where(cell == self.number - 1, -1, room) for room in found]
+        return [where(cell == self.number - 1, -1, limit) for limit in found]
 
 
 def tabulate(
-    batch: Batch, scenarios: Scenarios, rooms: Sequence[Array], progress: Progress | None
+    batch: Batch, scenarios: Scenarios, limits: Sequence[Array], progress: Progress | None
 ) -> Swept | None:
     """Solve each cell once; None where cells are not fewer than scenarios."""
-    # Shares are taken of the room itself, not of its whole units.
+    # Shares are taken of the limit itself, not of its whole units.
     if not scenarios.only_quotas or batch.instance.fill_shares:
         return None
     if scenarios.number < LEAST_SCENARIOS:
         return None
-    cells = _cells(batch, scenarios.number, rooms)
+    cells = _cells(batch, scenarios.number, limits)
     if cells is None:
         return None
     xp, device = batch.arrays.xp, batch.arrays.device
@@ -88,22 +88,22 @@ def tabulate(
         return None
     place = xp.cumulative_sum(xp.astype(seen, xp.int64)) - 1
     plans = batch.solve(
-        Scenarios(present.shape[0]), cells.rooms(present, batch.arrays.pick), progress
+        Scenarios(present.shape[0]), cells.limits(present, batch.arrays.pick), progress
     )
     return Swept(place[cells.cell], plans)
 
 
-def _cells(batch: Batch, number: int, rooms: Sequence[Array]) -> Cells | None:
+def _cells(batch: Batch, number: int, limits: Sequence[Array]) -> Cells | None:
     """Number the scenarios' units; None where there are too many combinations."""
     arrays, xp = batch.arrays, batch.arrays.xp
-    # A budget that holds nothing needs a room that is not negative, no more.
+    # A budget that holds nothing needs a limit that is not negative, no more.
     units = tuple(budget.unit or 1 << 62 for budget in batch.layout.budgets)
     short = None
     keys, least, spans = [], [], []
-    for room, unit in zip(rooms, units, strict=True):
-        negative = room < 0
+    for limit, unit in zip(limits, units, strict=True):
+        negative = limit < 0
         short = negative if short is None else short | negative
-        key = floor_units(arrays.greatest(room, 0), unit)
+        key = floor_units(arrays.greatest(limit, 0), unit)
         keys.append(key)
         least.append(int(xp.min(key)))
         spans.append(int(xp.max(key)) - least[-1] + 1)

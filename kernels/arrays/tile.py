@@ -26,7 +26,7 @@ class Tile:
 
     Parameters
     ----------
-    rooms : of every budget of the layout, each [scenario].
+    limits : of every budget of the layout, each [scenario].
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class Tile:
         layout: Layout,
         demand: Demand,
         part: Scenarios,
-        rooms: Sequence[Array],
+        limits: Sequence[Array],
     ) -> None:
         self.arrays, self.layout, self.instance = arrays, layout, layout.instance
         self.number = part.number
-        self.rooms = [self.lift(room) for room in rooms]
+        self.limits = [self.lift(limit) for limit in limits]
         self.options: list[Integers] = [self.by_start(budget.options) for budget in layout.budgets]
         given = tuple(
             Given(g.batch, self.lift(g.capacity), self.lift(g.history), self.lift(g.count))
@@ -138,10 +138,10 @@ class Tile:
     def fits(self, usable: Sequence[Integers], chunk: Integers, experts: Integers) -> Array:
         """Whether every pool limit and every budget holds."""
         fit = None
-        for budget, room, options in zip(
-            self.layout.budgets, self.rooms, self.options, strict=True
+        for budget, limit, options in zip(
+            self.layout.budgets, self.limits, self.options, strict=True
         ):
-            rest = room - options - self.taken(budget, usable, chunk, experts)
+            rest = limit - options - self.taken(budget, usable, chunk, experts)
             fit = (rest >= 0) if fit is None else fit & (rest >= 0)
         for pool, blocks in zip(self.instance.pools, usable, strict=True):
             if pool.most is not None:
@@ -151,9 +151,9 @@ class Tile:
     def rests(self, usable: Sequence[Integers], chunk: Integers, experts: Integers) -> list[Array]:
         """What every budget has left, the least experts kept during prefill."""
         return [
-            room - options - self.taken(budget, usable, chunk, experts)
-            for budget, room, options in zip(
-                self.layout.budgets, self.rooms, self.options, strict=True
+            limit - options - self.taken(budget, usable, chunk, experts)
+            for budget, limit, options in zip(
+                self.layout.budgets, self.limits, self.options, strict=True
             )
         ]
 
@@ -174,9 +174,9 @@ class Tile:
             total = total + self.arrays.table(budget.staging, chunk)
         return total
 
-    def most_blocks(self, room: Array, buffers: Buffers) -> Array:
-        """Largest number of blocks in a room; -1 where it is negative."""
-        return most_blocks(self.arrays, room, buffers)
+    def most_blocks(self, limit: Array, buffers: Buffers) -> Array:
+        """Largest number of blocks within a limit; -1 where it is negative."""
+        return most_blocks(self.arrays, limit, buffers)
 
     def most_in(self, pool: int, rests: Sequence[Array], usable: Integers) -> Integers:
         """Usable blocks of one pool that fit beside everything else, which fits."""

@@ -176,5 +176,10 @@ def _hold(search: Search, bounds: Bounds, term: ObjectiveTerm, worth: Fraction) 
     top = search.largest(bounds, term.variable)
     assert top is not None
     low, _ = search.range_of(bounds, term.variable)
+    return search.at_least(bounds, term.variable, least_reaching(term, worth, low, top))
+
+
+def least_reaching(term: ObjectiveTerm, worth: Fraction, low: int, top: int) -> int:
+    """Least value in [low, top] that is worth so much, given that `top` is and worth rises."""
     spare = bisect_largest(lambda less: term_value(term, top - less) >= worth, 0, top - low)
-    return search.at_least(bounds, term.variable, top - spare)
+    return top - spare

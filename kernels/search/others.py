@@ -27,11 +27,11 @@ class Others:
         """Least usable blocks of all batches (but one), their copies and blocks bounds included."""
         instance = self.demand.instance
         floors = list(self.demand.still_floors(bounds.chunk))
-        for batch, copies in enumerate(bounds.copies):
+        for batch, copies in enumerate(bounds.copies if any(bounds.copies) else ()):
             if copies > 1 and batch != without and not instance.batches[batch].fitted:
                 raw = self.demand.given(batch, bounds.chunk)
                 self.demand.raise_floors(floors, [copies * held for held in raw])
-        for pool, least in enumerate(bounds.blocks):
+        for pool, least in enumerate(bounds.blocks if any(bounds.blocks) else ()):
             if least > floors[pool]:
                 floors[pool] = least
         found: list[Usable] = [(tuple(floors), ())]
@@ -116,7 +116,11 @@ class Others:
         times = request.requests * copies
         if times:
             terms = self.demand.terms(request.batch, chunk)
-            step += [term._replace(groups=term.groups * times) for term in terms]
+            step += (
+                terms
+                if times == 1
+                else [term._replace(groups=term.groups * times) for term in terms]
+            )
         for term, stale in zip(self.demand.couplings[request.batch], needed.stale, strict=True):
             shared = term._replace(groups=term.groups * copies, stale_most=stale)
             if request.requests:

@@ -7,6 +7,7 @@ from itertools import islice, permutations
 
 from kvplan.kernels.instance import Objective, ObjectiveTerm, Variable
 from kvplan.kernels.search.bounds import Bounds
+from kvplan.kernels.search.enumerated import least_reaching
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import rises, term_value
 
@@ -51,18 +52,41 @@ def _bound(search: Search, bounds: list[Bounds], goal: Objective) -> Fraction:
 
 
 def _greedy(search: Search, bounds: list[Bounds], goal: Objective) -> Bounds:
-    """The members raised one after the other, in the best of some orders."""
+    """The members raised one after the other, in the best of some orders.
+
+    Pools that fill by shares come last: above its share a pool may be only where a goal needs it.
+    """
     rising = [member for member in goal.members if rises(member)]
+    shared = [m for m in rising if m.variable in _shared_pools(search)]
+    others = [m for m in rising if m not in shared]
     best: tuple[Fraction, Bounds] | None = None
-    for order in islice(permutations(rising), _MOST_ORDERS):
+    for order in islice(permutations(others), _MOST_ORDERS):
         kept = bounds
-        for member in order:
-            kept, _ = raise_single(search, kept, member.variable)
+        for member in (*order, *shared):
+            kept = _raised(search, kept, member)
         value = sum((_reached(search, kept[0], member) for member in goal.members), Fraction(0))
         if best is None or value > best[0]:
             best = (value, kept[0])
     assert best is not None
     return best[1]
+
+
+def _shared_pools(search: Search) -> set[Variable]:
+    return {Variable("blocks", pool) for pool, _ in search.instance.fill_shares}
+
+
+def _raised(search: Search, bounds: list[Bounds], member: ObjectiveTerm) -> list[Bounds]:
+    """One member at the most that it can be worth, and no larger than that takes."""
+    tops = [(search.largest(each, member.variable), each) for each in bounds]
+    best = max(top for top, _ in tops if top is not None)
+    worth = term_value(member, best)
+    found = []
+    for top, each in tops:
+        if top == best:
+            low, _ = search.range_of(each, member.variable)
+            least = least_reaching(member, worth, low, best)
+            found.append(search.at_least(each, member.variable, least))
+    return found
 
 
 def _reached(search: Search, bounds: Bounds, member: ObjectiveTerm) -> Fraction:

@@ -101,8 +101,10 @@ def legal(raw, POOL: tl.constexpr):
 
 
 @triton.jit
-def usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC: tl.constexpr):
+def usable_blocks(capacity, count, state, SPEC: tl.constexpr):
     """Usable blocks by pool: floors, what is decided, and what copies take."""
+    chunk = state.chunk
+    tables = state.tables
     found = ()
     for p in tl.static_range(len(SPEC.pools)):
         raw = chunk * 0
@@ -110,48 +112,48 @@ def usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC: tl.const
             each = batch_raw(capacity, count, chunk, tables, p, SPEC.batches[b], SPEC)
             raw = tl.maximum(raw, each)
         held = tl.maximum(legal(raw, SPEC.pools[p]), SPEC.pools[p][4])
-        held = tl.maximum(held, blocks[p])
+        held = tl.maximum(held, state.blocks[p])
         for b in tl.static_range(len(SPEC.copied)):
             each = batch_raw(capacity, count, chunk, tables, p, SPEC.batches[SPEC.copied[b]], SPEC)
-            held = tl.maximum(held, legal(copies[b] * each, SPEC.pools[p]))
+            held = tl.maximum(held, legal(state.copies[b] * each, SPEC.pools[p]))
         found = found + (held,)
     return found
 
 
 @triton.jit
-def budget_bytes(usable, chunk, experts, tables, BUDGET: tl.constexpr, SPEC: tl.constexpr):
+def budget_bytes(usable, state, BUDGET: tl.constexpr, SPEC: tl.constexpr):
     """Bytes that everything in a budget takes, the least experts kept during prefill.
 
     BUDGET = (buffers by pool, layers, lent, offset of the staging or -1, ...).
     """
-    total = chunk * 0
+    total = state.chunk * 0
     for p in tl.static_range(len(BUDGET[0])):
         if len(BUDGET[0][p][0]) > 0:
             total = total + pool_bytes(usable[p] + SPEC.pools[p][6], BUDGET[0][p][0])
     if BUDGET[1] > 0:
-        slots = experts
+        slots = state.experts
         if BUDGET[2]:
-            slots = least_kept(experts, SPEC.experts)
+            slots = least_kept(state.experts, SPEC.experts)
         total = total + expert_bytes(slots, BUDGET[1], SPEC.experts)
     if BUDGET[3] >= 0:
-        total = total + tl.load(tables + BUDGET[3] + chunk)
+        total = total + tl.load(state.tables + BUDGET[3] + state.chunk)
     return total
 
 
 @triton.jit
-def budget_rests(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def budget_rests(usable, state, SPEC: tl.constexpr):
     """What every budget has left."""
     found = ()
     for b in tl.static_range(len(SPEC.budgets)):
-        taken = budget_bytes(usable, chunk, experts, tables, SPEC.budgets[b], SPEC)
-        found = found + (rooms[b] - taken,)
+        taken = budget_bytes(usable, state, SPEC.budgets[b], SPEC)
+        found = found + (state.limits[b] - taken,)
     return found
 
 
 @triton.jit
-def fits(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def fits(usable, state, SPEC: tl.constexpr):
     """Whether every budget and every pool limit holds."""
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, state, SPEC)
     fit = rests[0] >= 0
     for b in tl.static_range(1, len(SPEC.budgets)):
         fit = fit & (rests[b] >= 0)

@@ -5,7 +5,7 @@
 import triton
 import triton.language as tl
 
-from kvplan.kernels.triton.demand import put, usable_blocks
+from kvplan.kernels.triton.demand import usable_blocks
 from kvplan.kernels.triton.search import (
     fill,
     largest,
@@ -16,6 +16,7 @@ from kvplan.kernels.triton.search import (
     some,
     split,
 )
+from kvplan.kernels.triton.state import State, settled, within
 
 NOTHING: tl.constexpr = tl.constexpr(-(1 << 60))  # as the value of a goal
 
@@ -34,15 +35,15 @@ def write(out, value, scenario, inside, feasible, number, PLACE: tl.constexpr):
 
 
 @triton.jit
-def budget_rooms(inputs, steps, tables, scenario, inside, option, SPEC: tl.constexpr):
-    """Rooms less the bytes of options, by budget: [scenario, option, 1, 1]."""
-    rooms = ()
+def budget_limits(inputs, steps, tables, scenario, inside, option, SPEC: tl.constexpr):
+    """Limits less the bytes of options, by budget: [scenario, option, 1, 1]."""
+    limits = ()
     for b in tl.static_range(len(SPEC.budgets)):
-        room = column(inputs + tl.load(tables + b), scenario, inside, tl.load(steps + b))
+        limit = column(inputs + tl.load(tables + b), scenario, inside, tl.load(steps + b))
         if SPEC.budgets[b][4] >= 0:
-            room = room - tl.load(tables + SPEC.budgets[b][4] + option)
-        rooms = rooms + (room + option * 0,)
-    return rooms
+            limit = limit - tl.load(tables + SPEC.budgets[b][4] + option)
+        limits = limits + (limit + option * 0,)
+    return limits
 
 
 @triton.jit
@@ -54,6 +55,34 @@ def columns(inputs, steps, tables, scenario, inside, FIRST: tl.constexpr, N: tl.
         step = tl.load(steps + FIRST + i)
         found = found + (column(inputs + place, scenario, inside, step),)
     return found
+
+
+@triton.jit
+def start_of(inputs, steps, tables, scenario, inside, option, SPEC: tl.constexpr):
+    """The state with nothing decided."""
+    F: tl.constexpr = len(SPEC.fitted)
+    B: tl.constexpr = len(SPEC.budgets)
+    chunk_most, experts_most = columns(inputs, steps, tables, scenario, inside, B + 3 * F, 2)
+    zero = scenario * 0
+    blocks = ()
+    for _ in tl.static_range(len(SPEC.pools)):
+        blocks = blocks + (zero,)
+    copies = ()
+    for _ in tl.static_range(len(SPEC.copied)):
+        copies = copies + (zero,)
+    return State(
+        low=columns(inputs, steps, tables, scenario, inside, B, F),
+        high=columns(inputs, steps, tables, scenario, inside, B + F, F),
+        other=columns(inputs, steps, tables, scenario, inside, B + 2 * F, F),
+        chunk=zero,
+        chunk_most=chunk_most,
+        experts=zero + SPEC.least_slots,
+        experts_most=experts_most,
+        blocks=blocks,
+        copies=copies,
+        limits=budget_limits(inputs, steps, tables, scenario, inside, option, SPEC),
+        tables=tables,
+    )
 
 
 @triton.jit
@@ -71,66 +100,34 @@ def search_kernel(
     scenario = lane[:, None, None, None]
     inside = scenario < number
     F: tl.constexpr = len(SPEC.fitted)
-    B: tl.constexpr = len(SPEC.budgets)
     option = tl.arange(0, SPEC.starts)[None, :, None, None].to(tl.int64)
-    rooms = budget_rooms(inputs, steps, tables, scenario, inside, option, SPEC)
-    low = columns(inputs, steps, tables, scenario, inside, B, F)
-    high = columns(inputs, steps, tables, scenario, inside, B + F, F)
-    other = columns(inputs, steps, tables, scenario, inside, B + 2 * F, F)
-    chunk_most, slots_most = columns(inputs, steps, tables, scenario, inside, B + 3 * F, 2)
-    zero = scenario * 0
-    chunk = zero
-    experts = zero + SPEC.least_slots
-    blocks = ()
-    for _ in tl.static_range(len(SPEC.pools)):
-        blocks = blocks + (zero,)
-    copies = ()
-    for _ in tl.static_range(len(SPEC.copied)):
-        copies = copies + (zero,)
-    alive = (option < SPEC.options) & possible(
-        low, high, other, chunk, experts, blocks, copies, rooms, tables, -1, SPEC.goals[0], SPEC
-    )
+    state = start_of(inputs, steps, tables, scenario, inside, option, SPEC)
+    alive = (option < SPEC.options) & possible(state, -1, SPEC.goals[0], SPEC)
     feasible = some(alive, 1)
-    chosen = zero
+    chosen = scenario * 0
     for g in tl.static_range(1, len(SPEC.goals) - 1):  # the last one is the end
         if SPEC.goals[g][0] == "settle":
             first = most(tl.where(alive, SPEC.starts - option, 0), 1)
             chosen = tl.minimum(SPEC.starts - first, SPEC.starts - 1)
             alive = some(alive, 1)
-            rooms = budget_rooms(inputs, steps, tables, scenario, inside, chosen, SPEC)
+            limits = budget_limits(inputs, steps, tables, scenario, inside, chosen, SPEC)
+            state = within(state, limits)
         else:
-            reached = largest(
-                low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms,
-                tables, option, SPEC.goals[g], SPEC,
-            )  # fmt: skip
+            reached = largest(state, option, SPEC.goals[g], SPEC)
             best = most(tl.where(alive, reached, NOTHING), 1)
             alive = alive & (reached == best)
-            # Where nothing fits the lower bound stays, so that figures stay small.
-            if SPEC.goals[g][0] == "capacity" or SPEC.goals[g][0] == "count":
-                best = tl.maximum(best, low[SPEC.goals[g][1]])
-                low = put(low, SPEC.goals[g][1], best)
-                high = put(high, SPEC.goals[g][1], best)
-            elif SPEC.goals[g][0] == "prefill":
-                chunk = tl.maximum(best, chunk)
-                chunk_most = chunk
-            elif SPEC.goals[g][0] == "experts":
-                experts = tl.maximum(best, experts)
-            elif SPEC.goals[g][0] == "blocks":
-                best = tl.maximum(best, blocks[SPEC.goals[g][1]])
-                blocks = put(blocks, SPEC.goals[g][1], best)
-            elif SPEC.goals[g][0] == "copies":
-                best = tl.maximum(best, copies[SPEC.goals[g][1]])
-                copies = put(copies, SPEC.goals[g][1], best)
-    capacity, count = split(low, high, other, tables, -1, SPEC.goals[len(SPEC.goals) - 1], SPEC)
-    usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
-    usable = fill(usable, chunk, experts, rooms, tables, SPEC)
-    usable = share_out(usable, chunk, experts, rooms, tables, SPEC)
+            if SPEC.goals[g][0] != "choice":
+                state = settled(state, SPEC.goals[g][0], SPEC.goals[g][1], best)
+    capacity, count = split(state, -1, SPEC.goals[len(SPEC.goals) - 1], SPEC)
+    usable = usable_blocks(capacity, count, state, SPEC)
+    usable = fill(usable, state, SPEC)
+    usable = share_out(usable, state, SPEC)
     write(out, feasible.to(tl.int64), scenario, inside, feasible, number, 0)
-    write(out, chunk, scenario, inside, feasible, number, 1)
+    write(out, state.chunk, scenario, inside, feasible, number, 1)
     write(out, chosen, scenario, inside, feasible, number, 2)
-    write(out, experts, scenario, inside, feasible, number, 3)
+    write(out, state.experts, scenario, inside, feasible, number, 3)
     if len(SPEC.experts) > 0:
-        kept = most_kept(usable, chunk, experts, rooms, tables, SPEC)
+        kept = most_kept(usable, state, SPEC)
         write(out, kept, scenario, inside, feasible, number, 4)
     for i in tl.static_range(F):
         write(out, capacity[i], scenario, inside, feasible, number, 5 + i)

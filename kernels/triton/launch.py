@@ -38,13 +38,13 @@ class Launch:
             raise RefusedError("the Triton kernel does not take given requests or utilizations")
         if scenarios.number == 0:
             return self.batch.empty()
-        rooms = self.batch.layout.rooms(self.arrays, scenarios.quotas)
-        limits = Limits(
-            self.batch.layout, self.batch.demand, ranges_of(self.batch, scenarios, rooms)
+        limits = self.batch.layout.limits(self.arrays, scenarios.quotas)
+        range_check = Limits(
+            self.batch.layout, self.batch.demand, ranges_of(self.batch, scenarios, limits)
         )
-        limits.check()
-        columns = self.columns(scenarios, rooms)
-        spec, tables = self.spec(columns, max(limits.blocks, default=1))
+        range_check.check()
+        columns = self.columns(scenarios, limits)
+        spec, tables = self.spec(columns, max(range_check.blocks, default=1))
         return self._decisions(spec, self._launch(columns, spec, tables, scenarios.number))
 
     def spec(self, columns: Sequence[Array], most_copies: int) -> tuple[Spec, list[int]]:
@@ -57,9 +57,9 @@ class Launch:
         builder = SpecBuilder(self.batch, places, rounds, most_copies)
         return builder.build(), builder.tables
 
-    def columns(self, scenarios: Scenarios, rooms: Sequence[Array]) -> list[Array]:
-        """Rooms, low, high and other figures of fitted requests, chunk and slots at most."""
-        tile = Tile(self.arrays, self.batch.layout, self.batch.demand, scenarios, rooms)
+    def columns(self, scenarios: Scenarios, limits: Sequence[Array]) -> list[Array]:
+        """Limits, low, high and other figures of fitted requests, chunk and slots at most."""
+        tile = Tile(self.arrays, self.batch.layout, self.batch.demand, scenarios, limits)
         search = Search(tile, self.batch.candidates)
         state = tile.undecided
         high = [
@@ -73,7 +73,7 @@ class Launch:
         experts, slots = self.instance.experts, 0
         if experts is not None:
             slots = search.most_slots() if experts.most is None else experts.most
-        figures = [*rooms, *state.low, *high, *other, state.chunk_most, slots]
+        figures = [*limits, *state.low, *high, *other, state.chunk_most, slots]
         return [self._flat(figure) for figure in figures]
 
     def _flat(self, figure: Any) -> Array:

@@ -104,12 +104,12 @@ def pool_bytes(blocks, BUFFERS: tl.constexpr):
 
 
 @triton.jit
-def most_blocks(room, BUFFERS: tl.constexpr, SIZE: tl.constexpr, SLACK: tl.constexpr):
-    """Largest n with pool_bytes(n) <= room; -1 for a room below zero.
+def most_blocks(limit, BUFFERS: tl.constexpr, SIZE: tl.constexpr, SLACK: tl.constexpr):
+    """Largest n with pool_bytes(n) <= limit; -1 for a limit below zero.
 
     SIZE is the sum of the block bytes, SLACK what rounding may add to them.
     """
-    held = tl.maximum(room, 0)
+    held = tl.maximum(limit, 0)
     if len(BUFFERS) == 1:
         most = floor_div(rounded_down(held, BUFFERS[0][1]), BUFFERS[0][0])
     else:
@@ -121,7 +121,7 @@ def most_blocks(room, BUFFERS: tl.constexpr, SIZE: tl.constexpr, SLACK: tl.const
             low = tl.where(fits, middle, low)
             high = tl.where(fits, high, middle - 1)
         most = low
-    return tl.where(room < 0, -1, most)
+    return tl.where(limit < 0, -1, most)
 
 
 @triton.jit

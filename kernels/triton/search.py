@@ -23,6 +23,7 @@ from kvplan.kernels.triton.rules import (
     pool_bytes,
     rounded_down,
 )
+from kvplan.kernels.triton.state import at_least, lower_bound, upper_bound
 
 
 @triton.jit
@@ -44,129 +45,98 @@ def most(value, AXIS: tl.constexpr):
 
 
 @triton.jit
-def low_point(low, high, tables, FITTED: tl.constexpr, STRIDE: tl.constexpr, M: tl.constexpr):
+def low_point(state, AT: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """One low point of a free capacity of each demand; `low` where there are fewer."""
-    lane = tl.arange(0, M)[None, None, None, :]
-    at = (lane // STRIDE) % FITTED[4]
+    FITTED: tl.constexpr = SPEC.fitted[AT]
+    low = state.low[AT]
+    lane = tl.arange(0, GOAL[3])[None, None, None, :]
+    at = (lane // GOAL[4][AT]) % FITTED[4]
     known = (at > 0) & (at < FITTED[5])
-    place = tables + FITTED[6] + tl.where(known, at - 1, 0) * 3
+    place = state.tables + FITTED[6] + tl.where(known, at - 1, 0) * 3
     stride = tl.where(known, tl.load(place), 1)
     offset = tl.where(known, tl.load(place + 1), 0)
     step = tl.where(known, tl.load(place + 2), 0)
     # low + 1 + ((offset - low - 1) mod stride) + step, without a negative operand
     point = low + stride - (low + stride - offset) % stride + step
-    return tl.where(known & (point <= high), point, low)
+    return tl.where(known & (point <= state.high[AT]), point, low)
 
 
 @triton.jit
-def demands(low, high, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def demands(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """Capacities of every least demand; GOAL[4] are strides of the free ones, 0 otherwise."""
     found = ()
     for i in tl.static_range(len(SPEC.fitted)):
         if GOAL[4][i] > 0 and i != TRIAL:
-            point = low_point(low[i], high[i], tables, SPEC.fitted[i], GOAL[4][i], GOAL[3])
+            point = low_point(state, i, GOAL, SPEC)
             found = found + (point,)
         else:
-            found = found + (low[i],)
+            found = found + (state.low[i],)
     return found
 
 
 @triton.jit
-def split(low, high, other, tables, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def split(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """Capacities and counts by fitted request."""
-    points = demands(low, high, tables, TRIAL, GOAL, SPEC)
+    points = demands(state, TRIAL, GOAL, SPEC)
     capacity = ()
     count = ()
     for i in tl.static_range(len(SPEC.fitted)):
         if SPEC.fitted[i][2]:
-            capacity = capacity + (other[i],)
-            count = count + (low[i],)
+            capacity = capacity + (state.other[i],)
+            count = count + (state.low[i],)
         else:
             capacity = capacity + (points[i],)
-            count = count + (other[i],)
+            count = count + (state.other[i],)
     return capacity, count
 
 
 @triton.jit
-def possible(
-    low, high, other, chunk, experts, blocks, copies, rooms, tables,
-    TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr,
-):  # fmt: skip
+def possible(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """Whether some least demand fits: [scenario, option, class, 1]."""
-    capacity, count = split(low, high, other, tables, TRIAL, GOAL, SPEC)
-    usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
-    return some(fits(usable, chunk, experts, rooms, tables, SPEC), 3)
+    capacity, count = split(state, TRIAL, GOAL, SPEC)
+    usable = usable_blocks(capacity, count, state, SPEC)
+    return some(fits(usable, state, SPEC), 3)
 
 
 @triton.jit
-def raise_capacity(
-    low, high, other, chunk, experts, blocks, copies, rooms, tables,
-    GOAL: tl.constexpr, SPEC: tl.constexpr,
-):  # fmt: skip
+def raise_capacity(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """The requested capacity, or the best of one bisection a residue class; -1 for none."""
     Q: tl.constexpr = GOAL[1]
     P: tl.constexpr = SPEC.fitted[Q][3]
+    low = state.low[Q]
+    high = state.high[Q]
     lane = tl.arange(0, GOAL[2])[None, None, :, None]
-    residue = tl.load(tables + SPEC.fitted[Q][7] + tl.minimum(lane, SPEC.fitted[Q][8] - 1))
-    first = low[Q] + (P - (low[Q] + P - residue) % P) % P
-    valid = (first < high[Q]) & (lane < SPEC.fitted[Q][8])
-    first = tl.where(valid, first, low[Q])
-    above = floor_div(tl.where(valid, high[Q] - 1 - first, 0), P)
+    residue = tl.load(state.tables + SPEC.fitted[Q][7] + tl.minimum(lane, SPEC.fitted[Q][8] - 1))
+    first = low + (P - (low + P - residue) % P) % P
+    valid = (first < high) & (lane < SPEC.fitted[Q][8])
+    first = tl.where(valid, first, low)
+    above = floor_div(tl.where(valid, high - 1 - first, 0), P)
     # Round 0 tries the requested capacity; a class is then bisected from below its first step.
-    fit = valid & (rooms[0] < rooms[0])
+    fit = valid & (state.limits[0] < state.limits[0])
     at_high = fit
     start = tl.where(fit, 0, -1) + above * 0
     end = tl.where(valid, above, -1) + start * 0
-    for turn in range(tl.load(tables + GOAL[5]) + 2):
+    for turn in range(tl.load(state.tables + GOAL[5]) + 2):
         middle = (start + end + 1) >> 1
-        tried = tl.where(turn == 0, high[Q] + start * 0, first + tl.maximum(middle, 0) * P)
-        fit = possible(
-            put(low, Q, tried), high, other, chunk, experts, blocks, copies, rooms, tables,
-            Q, GOAL, SPEC,
-        )  # fmt: skip
+        tried = tl.where(turn == 0, high + start * 0, first + tl.maximum(middle, 0) * P)
+        fit = possible(at_least(state, "capacity", Q, tried), Q, GOAL, SPEC)
         at_high = tl.where(turn == 0, fit, at_high)
         start = tl.where((turn > 0) & fit & (middle > start), middle, start)
         end = tl.where((turn > 0) & (fit == 0), tl.maximum(middle - 1, start), end)
     found = most(tl.where(start < 0, -1, first + start * P), 2)
-    return tl.where(most(at_high.to(tl.int64), 2) > 0, high[Q] + found * 0, found)
+    return tl.where(most(at_high.to(tl.int64), 2) > 0, high + found * 0, found)
 
 
 @triton.jit
-def raise_other(
-    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables,
-    GOAL: tl.constexpr, SPEC: tl.constexpr,
-):  # fmt: skip
+def raise_other(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """Count, chunk, slots or copies by bisection, given that the least fits: the largest."""
     KIND: tl.constexpr = GOAL[0]
-    zero = rooms[0] * 0
-    if KIND == "count":
-        start = zero + low[GOAL[1]]
-        end = zero + high[GOAL[1]]
-    elif KIND == "prefill":
-        start = zero + chunk
-        end = zero + chunk_most
-    elif KIND == "experts":
-        start = zero + experts
-        end = zero + slots_most
-    else:
-        start = zero + copies[GOAL[1]]
-        end = zero + tl.load(tables + GOAL[6])
-    end = tl.maximum(end, start)
-    for _ in range(tl.load(tables + GOAL[5])):
+    zero = state.limits[0] * 0
+    start = zero + lower_bound(state, KIND, GOAL[1])
+    end = tl.maximum(zero + upper_bound(state, KIND, GOAL), start)
+    for _ in range(tl.load(state.tables + GOAL[5])):
         middle = (start + end + 1) >> 1
-        lows = low
-        at = chunk
-        slots = experts
-        times = copies
-        if KIND == "count":
-            lows = put(low, GOAL[1], middle)
-        elif KIND == "prefill":
-            at = middle
-        elif KIND == "experts":
-            slots = middle
-        else:
-            times = put(copies, GOAL[1], middle)
-        fit = possible(lows, high, other, at, slots, blocks, times, rooms, tables, -1, GOAL, SPEC)
+        fit = possible(at_least(state, KIND, GOAL[1], middle), -1, GOAL, SPEC)
         start = tl.where(fit, middle, start)
         end = tl.where(fit, end, middle - 1)
     return start
@@ -175,8 +145,8 @@ def raise_other(
 @triton.jit
 def most_beside(rest, held, BUFFERS: tl.constexpr):
     """Most blocks of a pool in what is left and what it holds already."""
-    room = rest + pool_bytes(held, BUFFERS[0])
-    return most_blocks(room, BUFFERS[0], BUFFERS[1], BUFFERS[2])
+    limit = rest + pool_bytes(held, BUFFERS[0])
+    return most_blocks(limit, BUFFERS[0], BUFFERS[1], BUFFERS[2])
 
 
 @triton.jit
@@ -209,23 +179,20 @@ def with_blocks(P: tl.constexpr, rests, before, after, SPEC: tl.constexpr):
 
 
 @triton.jit
-def raise_blocks(
-    low, high, other, chunk, experts, blocks, copies, rooms, tables,
-    GOAL: tl.constexpr, SPEC: tl.constexpr,
-):  # fmt: skip
+def raise_blocks(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """What the budgets leave, over every least demand of the others; -1 where none fits."""
-    capacity, count = split(low, high, other, tables, -1, GOAL, SPEC)
-    usable = usable_blocks(capacity, count, chunk, blocks, copies, tables, SPEC)
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    capacity, count = split(state, -1, GOAL, SPEC)
+    usable = usable_blocks(capacity, count, state, SPEC)
+    rests = budget_rests(usable, state, SPEC)
     found = most_in(GOAL[1], rests, usable[GOAL[1]], SPEC)
-    fit = fits(usable, chunk, experts, rooms, tables, SPEC)
+    fit = fits(usable, state, SPEC)
     return most(tl.where(fit, found, -1), 3)
 
 
 @triton.jit
-def fill(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def fill(usable, state, SPEC: tl.constexpr):
     """Pools of the last goals one after the other."""
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, state, SPEC)
     for i in tl.static_range(len(SPEC.tail)):
         raised = most_in(SPEC.tail[i], rests, usable[SPEC.tail[i]], SPEC)
         rests = with_blocks(SPEC.tail[i], rests, usable[SPEC.tail[i]], raised, SPEC)
@@ -234,9 +201,9 @@ def fill(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
 
 
 @triton.jit
-def share_out(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def share_out(usable, state, SPEC: tl.constexpr):
     """Blocks within floor(share x (quota less all but the share pools)), pool by pool."""
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    rests = budget_rests(usable, state, SPEC)
     shared = rests
     for i in tl.static_range(len(SPEC.shares)):
         held = usable[SPEC.shares[i][0]]
@@ -265,13 +232,13 @@ def most_by_share(rests, shared, held, SHARE: tl.constexpr, SPEC: tl.constexpr):
 
 
 @triton.jit
-def most_kept(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
+def most_kept(usable, state, SPEC: tl.constexpr):
     """Most expert slots that can stay during prefill beside everything else."""
-    low = least_kept(experts, SPEC.experts)
-    rests = budget_rests(usable, chunk, experts, rooms, tables, SPEC)
+    low = least_kept(state.experts, SPEC.experts)
+    rests = budget_rests(usable, state, SPEC)
     start = low
-    end = experts
-    for _ in range(tl.load(tables + SPEC.kept_rounds)):
+    end = state.experts
+    for _ in range(tl.load(state.tables + SPEC.kept_rounds)):
         middle = (start + end + 1) >> 1
         fit = middle >= 0
         for b in tl.static_range(len(SPEC.budgets)):
@@ -285,23 +252,13 @@ def most_kept(usable, chunk, experts, rooms, tables, SPEC: tl.constexpr):
 
 
 @triton.jit
-def largest(
-    low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms, tables, option,
-    GOAL: tl.constexpr, SPEC: tl.constexpr,
-):  # fmt: skip
+def largest(state, option, GOAL: tl.constexpr, SPEC: tl.constexpr):
     """The largest value of a goal's variable for every option, the rest at its least."""
     if GOAL[0] == "choice":
-        return rooms[0] * 0 - tl.load(tables + GOAL[6] + option)
+        return state.limits[0] * 0 - tl.load(state.tables + GOAL[6] + option)
     elif GOAL[0] == "capacity":
-        return raise_capacity(
-            low, high, other, chunk, experts, blocks, copies, rooms, tables, GOAL, SPEC
-        )
+        return raise_capacity(state, GOAL, SPEC)
     elif GOAL[0] == "blocks":
-        return raise_blocks(
-            low, high, other, chunk, experts, blocks, copies, rooms, tables, GOAL, SPEC
-        )
+        return raise_blocks(state, GOAL, SPEC)
     else:
-        return raise_other(
-            low, high, other, chunk, chunk_most, slots_most, experts, blocks, copies, rooms,
-            tables, GOAL, SPEC,
-        )  # fmt: skip
+        return raise_other(state, GOAL, SPEC)

@@ -27,8 +27,8 @@ def find_faults(problem: Problem) -> list[Fault]:
         return [Fault("ranks", "at least one rank", "an empty list")]
     faults = first_faults(chain.from_iterable(check(problem) for check in _CHECKS))
     # Goals and constraints resolve names; they are only worth reading when the names are sound.
-    wishes = (goal_faults, fill_faults, relax_faults)
-    return faults or first_faults(chain.from_iterable(check(problem) for check in wishes))
+    asked = (goal_faults, fill_faults, relax_faults)
+    return faults or first_faults(chain.from_iterable(check(problem) for check in asked))
 
 
 def _names(problem: Problem) -> Iterator[Fault]:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, copies_held
 from kvplan.models import CheckFailed, Plan
 from kvplan.models.immutable.frozen_dict import FrozenDict
-from kvplan.models.plan import Solver
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.check import Decisions
 from kvplan.solver.formulate.formulation import Formulation
 
 
-class Credit(NamedTuple):
-    """Who answered, and what it cost."""
-
-    solver: Solver
-    certificate: str
-    deterministic_time: float = 0.0
-    notes: tuple[str, ...] = ()
-
-
 def assemble(
     formulation: Formulation,
-    nested: Search,
+    search: Search,
     answer: Answer,
     credit: Credit,
 ) -> Plan:
@@ -32,7 +23,7 @@ def assemble(
 
     The decisions are written at once; budget, notes and proof when they are first looked at.
     """
-    decisions = _decisions(formulation, nested, answer.point)
+    decisions = _decisions(formulation, search, answer.point)
     _check(formulation, answer.point, decisions)
     values = {
         "status": "optimal" if answer.exact else "feasible",
@@ -41,9 +32,11 @@ def assemble(
     }
 
     def later() -> dict[str, Any]:
-        from kvplan.solver.answer.fields import late_fields  # loaded when a plan is first looked at
+        from kvplan.solver.answer.fields import (
+            deferred_fields,  # loaded when a plan is first looked at
+        )
 
-        return late_fields(formulation, nested, answer, credit, decisions)
+        return deferred_fields(formulation, search, answer, credit, decisions)
 
     return Plan.defer(values, later)
 
@@ -73,13 +66,13 @@ def _check(formulation: Formulation, point: Point, decisions: dict[str, Any]) ->
         raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
 
 
-def _decisions(formulation: Formulation, nested: Search, point: Point) -> dict[str, Any]:
+def _decisions(formulation: Formulation, search: Search, point: Point) -> dict[str, Any]:
     """The decision values by field, requests apart."""
     instance, problem = formulation.instance, formulation.problem
     has_experts = instance.experts is not None
     copies = None
     if instance.fill_batch is not None:
-        copies = copies_held(instance, nested.demand, point, instance.fill_batch)
+        copies = copies_held(instance, search.demand, point, instance.fill_batch)
     return {
         "blocks": FrozenDict(
             {

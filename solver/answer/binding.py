@@ -8,26 +8,26 @@ from kvplan.kernels.instance import Instance, Variable
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models.plan import Binding
-from kvplan.solver.answer.in_use import row_bytes
+from kvplan.solver.answer.in_use import budget_bytes
 from kvplan.solver.answer.shortages import shortage_at
 from kvplan.solver.formulate.formulation import Formulation
 
 
-def binding_rows(formulation: Formulation, nested: Search, point: Point) -> tuple[Binding, ...]:
-    """Rows that one step more of a variable would break, in the order of ranks and phases.
+def bindings_of(formulation: Formulation, search: Search, point: Point) -> tuple[Binding, ...]:
+    """Budgets that one step more of a variable would break, in the order of ranks and phases.
 
     `next` is slack plus what is missing: the bytes that the step would need there.
     """
     instance, problem = formulation.instance, formulation.problem
     needs: dict[tuple[int, str], dict[str, int]] = {}
     for name, variable, value in _steps(formulation, point):
-        for row, missing in shortage_at(nested, point, variable, value).rows:
-            steps = needs.setdefault((row.rank, row.phase), {})
+        for budget, missing in shortage_at(search, point, variable, value).budgets:
+            steps = needs.setdefault((budget.rank, budget.phase), {})
             steps[name] = max(steps.get(name, 0), missing)
     slack: dict[tuple[int, str], int] = {}
-    for row in instance.every_budget:
-        key = (row.rank, row.phase)
-        free = row.limit_bytes - row_bytes(instance, row, point)
+    for budget in instance.every_budget:
+        key = (budget.rank, budget.phase)
+        free = budget.limit_bytes - budget_bytes(instance, budget, point)
         slack[key] = min(slack.get(key, free), free)
     return tuple(
         Binding(

@@ -1,4 +1,4 @@
-"""What a plan says beyond its decisions: floors, requests, budget, binding rows, notes, proof."""
+"""What a plan says beyond its decisions: floors, requests, budget, what binds, notes, proof."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
 from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import Asked, GoalValue, Proof, RequestPlan
-from kvplan.solver.answer.assemble import Credit
-from kvplan.solver.answer.binding import binding_rows
+from kvplan.solver.answer.binding import bindings_of
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.answer.ledger import rank_plans
 from kvplan.solver.answer.notes import notes_of
 from kvplan.solver.digest import digest, question_of
@@ -21,9 +21,9 @@ from kvplan.solver.formulate.formulation import Formulation
 _REQUEST, _ASKED = set(RequestPlan.model_fields), set(Asked.model_fields)
 
 
-def late_fields(
+def deferred_fields(
     formulation: Formulation,
-    nested: Search,
+    search: Search,
     answer: Answer,
     credit: Credit,
     decisions: dict[str, Any],
@@ -31,13 +31,13 @@ def late_fields(
     """The fields of a plan that are not decisions."""
     point, instance = answer.point, formulation.instance
     requests = tuple(_requests(formulation, point))
-    floors = nested.demand.floors(point.chunk, point.capacities, point.counts)
+    floors = search.demand.floors(point.chunk, point.capacities, point.counts)
     return {
         "floors": FrozenDict(zip([pool.name for pool in instance.pools], floors, strict=True)),
         "requests": requests,
         "ranks": rank_plans(formulation, point),
-        "binding": binding_rows(formulation, nested, point),
-        "notes": (*notes_of(formulation, nested, point), *credit.notes),
+        "binding": bindings_of(formulation, search, point),
+        "notes": (*notes_of(formulation, search, point), *credit.notes),
         "proof": _proof(formulation, answer, credit),
         "digest": digest(decisions, requests),
         "question": question_of(formulation.problem),

@@ -12,7 +12,7 @@ from kvplan.models import Problem
 from kvplan.models.elastic import Staging
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.models.ranks import Rank, RankMemory, Share
-from kvplan.solver.answer.in_use import row_bytes
+from kvplan.solver.answer.in_use import budget_bytes
 from kvplan.solver.formulate.budgets import at_rank
 from kvplan.solver.formulate.formulation import Formulation
 
@@ -22,15 +22,15 @@ def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
     instance, problem = formulation.instance, formulation.problem
     phases: list[dict[str, int]] = [{} for _ in problem.ranks]
     headroom = [0 for _ in problem.ranks]
-    for row in instance.every_budget:
-        quota = problem.ranks[row.rank].quota_bytes
-        taken = row_bytes(instance, row, point) + quota - row.limit_bytes
-        plain = phases[row.rank].get(row.phase)
+    for budget in instance.every_budget:
+        quota = problem.ranks[budget.rank].quota_bytes
+        taken = budget_bytes(instance, budget, point) + quota - budget.limit_bytes
+        plain = phases[budget.rank].get(budget.phase)
         if plain is None:
-            phases[row.rank][row.phase] = taken
+            phases[budget.rank][budget.phase] = taken
         elif taken > plain:  # with a headroom from the staging
-            phases[row.rank][row.phase] = taken
-            headroom[row.rank] = taken - plain
+            phases[budget.rank][budget.phase] = taken
+            headroom[budget.rank] = taken - plain
     plans = []
     for index, rank in enumerate(problem.ranks):
         quota, used = rank.quota_bytes, max(phases[index].values())
@@ -157,7 +157,9 @@ def _pools(
     instance: Instance, index: int, point: Point, phases: tuple[str, ...]
 ) -> Iterator[LedgerLine]:
     layout = next(
-        row.pools for row in instance.every_budget if row.rank == index and row.phase != "load"
+        budget.pools
+        for budget in instance.every_budget
+        if budget.rank == index and budget.phase != "load"
     )
     for pool, usable, buffers in zip(instance.pools, point.usable, layout, strict=True):
         count = pool_bytes(usable + pool.reserved, buffers)
@@ -169,7 +171,9 @@ def _experts(
 ) -> Iterator[LedgerLine]:
     experts = instance.experts
     layers = next(
-        row.layers for row in instance.every_budget if row.rank == index and row.phase != "load"
+        budget.layers
+        for budget in instance.every_budget
+        if budget.rank == index and budget.phase != "load"
     )
     if experts is None or not layers:
         return

@@ -13,16 +13,16 @@ from kvplan.solver.answer.shortages import Shortage, shortage_at
 from kvplan.solver.formulate.formulation import Formulation
 
 
-def notes_of(formulation: Formulation, nested: Search, point: Point) -> tuple[str, ...]:
+def notes_of(formulation: Formulation, search: Search, point: Point) -> tuple[str, ...]:
     """All notes of a plan."""
-    return (*_reductions(formulation, nested, point), *_surprises(formulation))
+    return (*_reductions(formulation, search, point), *_surprises(formulation))
 
 
-def _reductions(formulation: Formulation, nested: Search, point: Point) -> Iterator[str]:
+def _reductions(formulation: Formulation, search: Search, point: Point) -> Iterator[str]:
     instance, problem = formulation.instance, formulation.problem
 
     def limit_of(wanted: object, variable: Variable, value: int) -> str:
-        return _limit(formulation, shortage_at(nested, point, variable, value), wanted)
+        return _limit(formulation, shortage_at(search, point, variable, value), wanted)
 
     for index, fitted in enumerate(instance.fitted):
         kind = "count" if fitted.is_count else "capacity"
@@ -46,17 +46,17 @@ def _reductions(formulation: Formulation, nested: Search, point: Point) -> Itera
 
 
 def _limit(formulation: Formulation, shortage: Shortage, wanted: object) -> str:
-    """What kept a wish from being granted, in one clause."""
+    """What kept a request from being granted, in one clause."""
     instance, ranks = formulation.instance, formulation.problem.ranks
     if shortage.pools:
         pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
         need = f"{needed} usable blocks needed for {wanted}, max_blocks is {pool.most}"
         return f"limited by pool {pool.name} ({need})"
-    if not shortage.rows:
+    if not shortage.budgets:
         return "ruled out by a goal of higher priority or a linear constraint"
-    row, missing = max(shortage.rows, key=lambda entry: entry[1])
+    budget, missing = max(shortage.budgets, key=lambda entry: entry[1])
     short = f"{human_bytes(missing)} short of {wanted}"
-    return f"limited by rank {ranks[row.rank].name} in {row.phase} ({short})"
+    return f"limited by rank {ranks[budget.rank].name} in {budget.phase} ({short})"
 
 
 def describe(formulation: Formulation, shortage: Shortage) -> str:
@@ -65,8 +65,8 @@ def describe(formulation: Formulation, shortage: Shortage) -> str:
     if shortage.pools:
         pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
         return f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
-    row, missing = max(shortage.rows, key=lambda entry: entry[1])
-    return f"rank {ranks[row.rank].name} is short by {human_bytes(missing)} in {row.phase}"
+    budget, missing = max(shortage.budgets, key=lambda entry: entry[1])
+    return f"rank {ranks[budget.rank].name} is short by {human_bytes(missing)} in {budget.phase}"
 
 
 def _surprises(formulation: Formulation) -> Iterator[str]:

@@ -5,33 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.kernels.search.search import Search
-from kvplan.models import Advice, Infeasible, Shortfall
+from kvplan.models import Infeasible, Shortfall
 from kvplan.models.units import exact_bytes
 from kvplan.solver.answer.ledger import rank_plans
 from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
 from kvplan.solver.formulate.formulation import Formulation
 
 
-def infeasible(formulation: Formulation, nested: Search) -> Infeasible:
+def infeasible(formulation: Formulation, search: Search) -> Infeasible:
     """Why nothing fits with everything elastic at its floor, with the budget table there."""
-    shortage = shortage_at_floors(nested.instance, nested)
+    shortage = shortage_at_floors(search.instance, search)
     ranks = formulation.problem.ranks
     missing_at: dict[tuple[str, str], int] = {}
-    for row, missing in shortage.rows:  # a headroom row repeats a phase
-        place = (ranks[row.rank].name, row.phase)
+    for budget, missing in shortage.budgets:  # a headroom budget repeats a phase
+        place = (ranks[budget.rank].name, budget.phase)
         missing_at[place] = max(missing, missing_at.get(place, 0))
     shortfall = tuple(Shortfall(*place, missing) for place, missing in missing_at.items())
     reasons = [*_pool_reasons(formulation, shortage), *map(_reason, shortfall)]
     if not reasons:
         reasons = ["the linear constraints cannot hold together within the quotas"]
-    budget = rank_plans(formulation, shortage.point)
-
-    def advice() -> Advice:
-        from kvplan.solver.explain import advise  # loaded when a refusal is read, not when raised
-
-        return advise(formulation.problem, formulation.held)
-
-    return Infeasible(reasons, shortfall, budget, advice)
+    return Infeasible(reasons, shortfall, rank_plans(formulation, shortage.point))
 
 
 def _reason(short: Shortfall) -> str:

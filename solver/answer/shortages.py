@@ -19,13 +19,13 @@ class Shortage(NamedTuple):
     """A least demand, and by how much it falls short."""
 
     point: Point  # the decisions of the demand, feasible or not
-    rows: tuple[tuple[Budget, int], ...]  # rows that are short, with bytes
+    budgets: tuple[tuple[Budget, int], ...]  # those that are short, with bytes
     pools: tuple[int, ...]  # pools whose max_blocks is too low
 
     @property
     def worst(self) -> tuple[bool, int]:
         """For comparing: pool limits first, then the largest byte shortage."""
-        return bool(self.pools), max((missing for _, missing in self.rows), default=0)
+        return bool(self.pools), max((missing for _, missing in self.budgets), default=0)
 
 
 def _least_shortage(search: Search, starts: list[Bounds]) -> Shortage:
@@ -62,8 +62,8 @@ def floor_point(instance: Instance) -> Point:
 def _least_obeying(search: Search, starts: list[Bounds]) -> Shortage | None:
     """The same among the least demands that obey the linear constraints; None: none does.
 
-    A demand that breaks a one-sided row is mended by each member that raises its sum, one after
-    the other: what two of them would lack if they shared the rest is not looked for.
+    A demand that breaks a one-sided constraint is mended by each member that raises its sum, one
+    after the other: what two of them would lack if they shared the rest is not looked for.
     """
     sides = _sides(search.instance)
     found: Shortage | None = None
@@ -92,7 +92,7 @@ class _Side(NamedTuple):
 
 
 def _sides(instance: Instance) -> tuple[_Side, ...]:
-    """Every linear constraint as one-sided rows."""
+    """Every linear constraint as one-sided constraints."""
     sides = []
     for constraint in instance.constraints:
         if constraint.least is not None:
@@ -106,7 +106,7 @@ def _sides(instance: Instance) -> tuple[_Side, ...]:
 def _broken(
     search: Search, bounds: Bounds, demand: LeastDemand, sides: tuple[_Side, ...]
 ) -> tuple[_Side, int] | None:
-    """The first row that a demand breaks, and what its sum lacks."""
+    """The first constraint that a demand breaks, and what its sum lacks."""
     point = _point(search.instance, bounds, demand)
     for side in sides:
         missing = side.least - linear_value(search.instance, search.demand, point, side.members)
@@ -118,7 +118,7 @@ def _broken(
 def _mended(
     search: Search, bounds: Bounds, demand: LeastDemand, side: _Side, missing: int
 ) -> Iterator[Bounds]:
-    """The bounds with one member of a row raised as far as it lacks, for each that may rise."""
+    """The bounds with one member raised as far as the constraint lacks, for each that may rise."""
     point = _point(search.instance, bounds, demand)
     for coefficient, variable, option in side.members:
         if coefficient <= 0 or option >= 0:
@@ -139,11 +139,11 @@ def _point(instance: Instance, bounds: Bounds, demand: LeastDemand) -> Point:
 
 
 def _shortage(search: Search, bounds: Bounds, demand: LeastDemand) -> Shortage:
-    rows = []
-    for row in search.instance.every_budget:
-        missing = search.used(row, bounds, demand) - row.limit_bytes
+    budgets = []
+    for budget in search.instance.every_budget:
+        missing = search.used(budget, bounds, demand) - budget.limit_bytes
         if missing > 0:
-            rows.append((row, missing))
+            budgets.append((budget, missing))
     pools = tuple(
         index
         for index, (pool, usable) in enumerate(
@@ -151,7 +151,7 @@ def _shortage(search: Search, bounds: Bounds, demand: LeastDemand) -> Shortage:
         )
         if pool.most is not None and usable > pool.most
     )
-    return Shortage(_point(search.instance, bounds, demand), tuple(rows), pools)
+    return Shortage(_point(search.instance, bounds, demand), tuple(budgets), pools)
 
 
 def _bounds_before(search: Search, point: Point, variable: Variable) -> list[Bounds]:
@@ -210,5 +210,5 @@ def shortage_at(search: Search, point: Point, variable: Variable, value: int) ->
         found = _least_obeying(search, starts)
         if found is not None:
             return found
-        return _least_shortage(search, starts)._replace(rows=(), pools=())
+        return _least_shortage(search, starts)._replace(budgets=(), pools=())
     return _least_shortage(search, starts)

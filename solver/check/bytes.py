@@ -1,28 +1,18 @@
-"""Bytes on every rank in every phase, and the limits that they keep."""
+"""Bytes on every rank in every phase."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
-from kvplan.models.elastic import Consumer, Experts, Option, Prefill, Staging
+from kvplan.models.elastic import Consumer, Experts, Option, Prefill
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 
-GIB = 2**30
-Layout = list[list[tuple[int, int]]]
-"""(block bytes, granule bytes) of every buffer, by pool."""
-
-
-class Limit(NamedTuple):
-    """Bytes of a rank in one phase, beside pools, experts and staging."""
-
-    phase: str
-    fixed: int  # consumers
-    options: list[list[int]]  # by choice
-    staged: bool
-    physical: int | None  # the limit where it is not the quota: what is free, less the connector
+Buffers = list[tuple[int, int]]
+"""(block bytes, granule bytes) of each."""
+Limit = tuple[str, int, list[list[int]], int | None, bool]
+"""Phase, bytes of consumers, of the options by choice, limit where it is not the quota, staged."""
 
 
 def quota_of(rank: Rank) -> int:
@@ -60,26 +50,20 @@ def _term_bytes(term: int | Share | str, whole: int) -> int:
     return 0 if isinstance(term, str) else term
 
 
-def limits_of(problem: Problem, rank: Rank) -> list[Limit]:
-    """Every limit of a rank.
-
-    A prefill headroom that is the modelled staging is charged to what is free in every phase.
-    """
-
-    def limit(phase: str, staged: bool, physical: int | None = None) -> Limit:
-        fixed = sum([_living(each, rank, phase) for each in problem.consumers])
-        options = [[_living(o, rank, phase) for o in each.options] for each in problem.choices]
-        return Limit(phase, fixed, options, staged, physical)
-
-    limits = [limit(phase, phase == "prefill") for phase in problem.phases]
-    if rank.memory is not None and rank.memory.prefill_headroom == "from_staging":
-        free = _free_share(rank.memory)
+def limits_of(problem: Problem, rank: Rank) -> Iterator[Limit]:
+    """Limit each phase by the quota; by free - connector too, where headroom is the staging."""
+    memory, free = rank.memory, None
+    if memory is not None and memory.prefill_headroom == "from_staging":
+        free = _free_share(memory)
+    for phase in problem.phases:
+        fixed = sum([living(each, rank, phase) for each in problem.consumers])
+        options = [[living(o, rank, phase) for o in each.options] for each in problem.choices]
+        yield phase, fixed, options, None, phase == "prefill"
         if free is not None:
-            limits += [limit(phase, True, free) for phase in problem.phases]
-    return limits
+            yield phase, fixed, options, free, True
 
 
-def _living(thing: Consumer | Option, rank: Rank, phase: str) -> int:
+def living(thing: Consumer | Option, rank: Rank, phase: str) -> int:
     """Bytes of a consumer or option; a rank's own figure goes before its stage's."""
     if thing.phases is not None and phase not in thing.phases:
         return 0
@@ -88,69 +72,57 @@ def _living(thing: Consumer | Option, rank: Rank, phase: str) -> int:
     return thing.bytes.get(rank.name, thing.bytes.get(str(rank.stage), 0))
 
 
-def on_stage(figure: int | Mapping[str, int], stage: int) -> int:
-    """A figure by stage."""
+def at_stage(figure: int | Mapping[str, int], stage: int) -> int:
+    """Read a figure that may be given by stage."""
     return figure if isinstance(figure, int) else figure[str(stage)]
 
 
 def auto_granule(quota: int) -> int:
     """2 MiB below 2 GiB, doubled at 2, 4, 8 and 16 GiB."""
-    return 2 * 2**20 << sum([quota >= step * GIB for step in (2, 4, 8, 16)])
+    return 2 * 2**20 << sum([quota >= step * 2**30 for step in (2, 4, 8, 16)])
 
 
-def layout_of(problem: Problem, stage: int, auto: int) -> Layout:
-    """Buffers of every pool on a stage, where an "auto" granule is `auto`."""
+def layout_of(problem: Problem, stage: int, auto: int) -> list[Buffers]:
+    """Buffers of every pool on a stage, where an "auto" granule is `auto` bytes."""
     return [
         [
-            (on_stage(each.bytes, stage), auto if each.granule == "auto" else each.granule)
-            for each in pool.layout
+            (at_stage(b.bytes, stage), auto if b.granule == "auto" else b.granule)
+            for b in pool.layout
         ]
         for pool in problem.pools
     ]
 
 
-def pools_bytes(layout: Layout, blocks: Sequence[int]) -> list[int]:
-    """Bytes by pool: each buffer is an allocation, rounded up to its granule."""
-    found = []
-    for buffers, allocated in zip(layout, blocks, strict=True):
-        taken = 0
-        for size, granule in buffers:
-            taken += -(-allocated * size // granule) * granule
-        found.append(taken)
-    return found
+def pools_bytes(layout: Sequence[Buffers], blocks: Sequence[int]) -> list[int]:
+    """By pool: sum over its buffers of ceil(n x bytes / granule) x granule."""
+    return [
+        sum([-(-n * size // granule) * granule for size, granule in buffers])
+        for buffers, n in zip(layout, blocks, strict=True)
+    ]
 
 
 def slots_bytes(experts: Experts | None, stage: int, slots: int | None) -> int:
-    """Bytes of the first slots of all layers on a stage, one allocation."""
+    """ceil(layers x bytes of the first slots / granule) x granule: all layers in one allocation."""
     if experts is None or not slots:
         return 0
     taken, left, sizes = 0, slots, experts.slot_bytes
     for count, size in ((slots, sizes),) if isinstance(sizes, int) else sizes:
         taken += min(count, left) * size
         left -= min(count, left)
-    return -(-taken * on_stage(experts.layers, stage) // experts.granule) * experts.granule
+    return -(-taken * at_stage(experts.layers, stage) // experts.granule) * experts.granule
 
 
 def staging_bytes(prefill: Prefill | None, stage: int, chunk: int | None) -> int:
-    """Bytes of a prefill of one chunk: entries add up, of a group the largest alone."""
-    if prefill is None or chunk is None:
-        return 0
-    alone, groups = 0, dict[str, int]()
-    for entry in prefill.staging:
+    """Sum of the entries, of a group the largest: ceil(base + per_token x chunk), or the first row.
+
+    A row of a table counts from where its tokens reach the chunk; each entry fills whole granules.
+    """
+    groups = dict[str | int, int]()
+    tokens = chunk or 0
+    for index, entry in enumerate(prefill.staging if prefill else ()):
         if entry.stage is None or entry.stage == stage:
-            taken = _entry_bytes(entry, chunk)
-            if entry.group is None:
-                alone += taken
-            else:
-                groups[entry.group] = max(taken, groups.get(entry.group, 0))
-    return alone + sum(groups.values())
-
-
-def _entry_bytes(entry: Staging, chunk: int) -> int:
-    """base + per_token x chunk, exact until it is rounded up, or the first row that reaches it."""
-    if entry.table is None:
-        exact = (entry.per_token or 0) * chunk
-        taken = (entry.base or 0) - int(-exact // 1)
-    else:
-        taken = next(size for tokens, size in entry.table if tokens >= chunk)
-    return -(-taken // entry.granule) * entry.granule
+            exact = (entry.base or 0) + (entry.per_token or 0) * tokens
+            exact = next((size for most, size in entry.table or () if most >= tokens), exact)
+            key = index if entry.group is None else entry.group
+            groups[key] = max(-(-exact // entry.granule) * entry.granule, groups.get(key, 0))
+    return sum(groups.values())

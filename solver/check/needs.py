@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kvplan.models.demands import Batch
 from kvplan.models.pools import Cache
 from kvplan.models.problem import Problem
 
-MANY = 24  # given requests from which arrays are faster
-_MOST_INT64 = 2**62
-
-Load = tuple[int, int, int]
-"""Tokens of capacity and of history, and how many requests are alike."""
+Ints = Any  # an integer, or an array of them
+Pick = Callable[[Ints, Ints], Ints]  # min or max, or NumPy's of arrays
+Load = tuple[Ints, Ints, Ints]  # tokens C of capacity and H of history, and how many are alike
+MANY = 24  # requests from which arrays are faster
 
 
 class Rule(NamedTuple):
@@ -21,211 +21,142 @@ class Rule(NamedTuple):
 
     pool: int
     kind: str  # full, live, peak, state, or reach: window in_flight and chunked
-    block_tokens: int
-    groups: int
-    extra: int
-    reach: int  # tokens: the window; of `reach` what is seen before the flight
-    sink: int  # blocks
-    flight: int  # tokens; 0: those of the prefill
-    shares_flight: bool  # the batch has one flight
+    t: int  # tokens of a block over all shards
+    m: int  # groups
+    x: int  # extra blocks
+    sink: int  # S, blocks
+    window: int  # W, tokens; of `reach` R: what is seen before the flight
+    flight: int  # F, tokens; 0: those of the prefill
+    per_batch: bool  # the batch has one flight
     state: int  # blocks
     scratch: tuple[int, int, int] | None  # numerator and denominator of the fraction, rewind
 
 
-class Hold(NamedTuple):
-    """Blocks that loads hold in one cache, and those that are stale for each of them."""
-
-    loads: int
-    blocks: int
-    first: int
-    stop: int
-
-
-NOTHING = Hold(0, 0, 0, 0)
-
-
-def rules_of(problem: Problem) -> list[Rule]:
-    """Every cache, in the order written."""
-    places = {pool.name: index for index, pool in enumerate(problem.pools)}
-    return [_rule(problem, cache, places[problem.pool_of(cache)]) for cache in problem.caches]
-
-
-def _rule(problem: Problem, cache: Cache, pool: int) -> Rule:
-    tokens = (cache.tokens_per_block or problem.tokens_per_block) * (cache.shards or 1)
-    kind, reach = cache.retention, cache.window or 0
+def rule_of(problem: Problem, pools: Sequence[str], cache: Cache) -> Rule:
+    """Read a cache, its defaults included."""
+    t = (cache.tokens_per_block or problem.tokens_per_block) * (cache.shards or 1)
+    kind, window, flight = cache.retention, cache.window or 0, cache.in_flight or 1
     if kind in ("in_flight", "chunked"):
-        kind, reach = "reach", cache.chunk or reach - 1
-    flight, scratch = cache.in_flight or 1, cache.scratch
-    return Rule(
-        pool,
-        kind,
-        tokens,
-        cache.groups,
-        cache.extra_blocks,
-        reach,
-        -(-(cache.sink or 0) // tokens),
-        0 if flight == "prefill" else flight,
-        cache.in_flight_per == "batch",
-        cache.blocks or 1,
-        (*scratch.fraction.as_integer_ratio(), scratch.max_rewind) if scratch else None,
-    )
+        kind, window = "reach", cache.chunk or window - 1
+    pool, sink = pools.index(problem.pool_of(cache)), -(-(cache.sink or 0) // t)
+    flight, per_batch = 0 if flight == "prefill" else flight, cache.in_flight_per == "batch"
+    saved = cache.scratch
+    scratch = (*saved.fraction.as_integer_ratio(), saved.max_rewind) if saved else None
+    sizes = (t, cache.groups, cache.extra_blocks, sink, window)
+    return Rule(pool, kind, *sizes, flight, per_batch, cache.blocks or 1, scratch)
 
 
 def structural_floors(rules: Sequence[Rule], pools: int) -> list[int]:
-    """Usable blocks by pool whatever the batches, where a window is live (TensorRT-LLM V2)."""
-    worst = [
-        rule.sink + (rule.reach + rule.block_tokens - 2) // rule.block_tokens + 1
-        for rule in rules
-        if rule.kind == "live"
-    ]
-    floors, each = [0] * pools, iter(worst)
-    for rule in rules if worst else ():
-        if rule.kind == "live":
-            blocks = next(each)
-        else:
-            blocks = {"full": max(worst), "state": rule.state}.get(rule.kind, 1)
-        floors[rule.pool] += rule.groups * blocks
+    """Usable blocks by pool whatever the batches, where a window is live (TensorRT-LLM V2).
+
+    m (S + (W + t - 2)//t + 1) of a live window, m times the largest such figure of a full cache.
+    """
+    live = [(r.sink + (r.window + r.t - 2) // r.t + 1) * (r.kind == "live") for r in rules]
+    floors, largest = [0] * pools, max(live, default=0)
+    for rule, blocks in zip(rules, live, strict=True) if largest else ():
+        others = {"full": largest, "state": rule.state}
+        floors[rule.pool] += rule.m * (blocks or others.get(rule.kind, 1))
     return floors
 
 
-def stale(rule: Rule, history: Any, least: Any = min, most: Any = max) -> tuple[Any, Any]:
-    """Blocks from the sink to the window of the query at `history`, as [first, stop)."""
-    tokens = rule.block_tokens
-    first = rule.sink and least(-(-history // tokens), rule.sink)
-    return first, most(first, (history + 1 - rule.reach) // tokens)
+def stale(rule: Rule, history: Ints, least: Pick = min, most: Pick = max) -> tuple[Ints, Ints]:
+    """[a, max(a, (H + 1 - W)//t)) with a = min(ceil(H/t), S); both ends rise with H."""
+    first = rule.sink and least(-(-history // rule.t), rule.sink)
+    return first, most(first, (history + 1 - rule.window) // rule.t)
 
 
 def own_blocks(
-    rule: Rule,
-    capacity: Any,
-    history: Any,
-    flight: int,
-    shared: int,
-    least: Callable[..., Any] = min,
-    most: Callable[..., Any] = max,
-) -> Any:
-    """Blocks of one request with tokens, beside `shared` ones of a prefix; groups do not count.
+    rule: Rule, load: Load, flight: int, shared: int, least: Pick = min, most: Pick = max
+) -> Ints:
+    """Blocks of one request with tokens, beside B shared ones of a prefix; groups do not count.
 
-    Capacity and history may be arrays; `least` and `most` are then of arrays too.
+    full: max(0, ceil(C/t) - B) + x; peak: min(ceil(C/t), S + (W + F + t - 3)//t + 1) + x;
+    reach: ceil(min(C, R + F)/t) + x; live: b = |[B, ceil(C/t)) - stale(H)| + x, with scratch
+    max(0, b - n + ceil(n fraction)), n = |stale(max(0, C - R)) and [max(B, ceil(H/t)), ceil(C/t))|.
     """
-    tokens, extra = rule.block_tokens, rule.extra
-    end = -(-capacity // tokens)
+    (capacity, history, _), t = load, rule.t
+    end = -(-capacity // t)
+    if rule.kind == "state":
+        return 0  # blocks of states do not go by tokens
     if rule.kind == "full":
-        return most(end - shared, 0) + extra
+        return (most(end - shared, 0) if shared else end) + rule.x
     if rule.kind == "peak":
-        return least(end, rule.sink + (rule.reach + flight + tokens - 3) // tokens + 1) + extra
+        return least(end, rule.sink + (rule.window + flight + t - 3) // t + 1) + rule.x
     if rule.kind == "reach":
-        seen = rule.reach + (0 if rule.shares_flight else flight)
-        return -(-least(capacity, seen) // tokens) + extra
+        seen = rule.window + (0 if rule.per_batch else flight)
+        return -(-least(capacity, seen) // t) + rule.x
     first, stop = stale(rule, history, least, most)
     gone = most(least(end, stop) - (most(first, shared) if shared else first), 0)
-    blocks = (most(end - shared, 0) if shared else end) - gone + extra
+    blocks = (most(end - shared, 0) if shared else end) - gone + rule.x
     if rule.scratch is None:
         return blocks
     num, den, rewind = rule.scratch
     first, stop = stale(rule, most(capacity - rewind, 0), least, most)
-    begin = most(first, most(-(-history // tokens), shared))
-    scratch = most(least(end, stop) - begin, 0)
-    return most(blocks - scratch + -(-scratch * num // den), 0)
+    n = most(least(end, stop) - most(most(first, shared), -(-history // t)), 0)
+    return most(blocks - n + -(-n * num // den), 0)
 
 
-def hold(rule: Rule, loads: Iterable[Load], flight: int, shared: int, known: Hold) -> Hold:
-    """What loads hold in one cache, beside what is known of others."""
-    number, blocks, first, stop = known
-    for capacity, history, count in loads:
-        if capacity <= 0 or count <= 0:
-            continue
-        blocks += count * own_blocks(rule, capacity, history, flight, shared)
-        if shared:
-            one, other = stale(rule, history) if rule.kind == "live" else (0, 0)
-            first, stop = max(first, one), other if not number else min(stop, other)
-        number += count
-    return Hold(number, blocks, first, stop)
+def shared_blocks(rule: Rule, shared: int, histories: Sequence[int]) -> int:
+    """B less the blocks of the prefix that are stale for the lowest and the highest history."""
+    if rule.kind != "live" or not shared:
+        return shared
+    first: int = stale(rule, max(histories))[0]
+    stop: int = stale(rule, min(histories))[1]
+    return shared - max(0, min(stop, shared) - first)
 
 
-def hold_many(rule: Rule, columns: Sequence[Any], flight: int, shared: int) -> Hold:
-    """`hold` of columns (arrays of capacities, histories and counts, all of them above 0)."""
-    import numpy as np
+def sums_of(
+    rules: Sequence[Rule], columns: Sequence[Sequence[int]], prefix: int, flight: int
+) -> list[int]:
+    """Blocks that requests with tokens hold on their own, by rule; columns as in `Batch.given`."""
+    loads: list[Load] = [*zip(*columns, strict=True)] if len(columns[0]) < MANY else []
+    picks: tuple[Pick, Pick] = (min, max)
+    if not loads and columns[0]:
+        import numpy as np
 
-    capacity, history, count = columns
-    own = own_blocks(rule, capacity, history, flight, shared, np.minimum, np.maximum)
-    first = stop = 0
-    if shared and rule.kind == "live":
-        ones, others = stale(rule, history, np.minimum, np.maximum)
-        first, stop = int(np.max(ones)), int(others.min())
-    return Hold(int(count.sum()), int((own * count).sum()), first, stop)
+        wide = max([sum(r[2:8]) for r in rules], default=0) + flight + max(columns[0])
+        wide *= sum(columns[2]) * max([1, *(r.scratch[0] for r in rules if r.scratch)])
+        kind = np.int64 if wide < 2**62 else object  # plain integers where 64 bits are too few
+        capacity, history, count = [np.array(column, kind) for column in columns]
+        loads, picks = [(capacity, history, count)], (np.minimum, np.maximum)
+    sums = []
+    for r in rules:
+        tokens, shared = r.flight or flight, prefix // r.t
+        own = [load[2] * own_blocks(r, load, tokens, shared, *picks) for load in loads]
+        sums.append(sum(own) if picks[0] is min else int(own[0].sum()))
+    return sums
 
 
 class BatchNeed:
     """Raw blocks by pool of one batch; what no decision moves is counted once."""
 
-    def __init__(self, rules: list[Rule], pools: int, batch: Batch, fitted: Sequence[int]) -> None:
-        self._rules, self._pools, self._prefix = rules, pools, batch.shared_prefix
-        self.fitted = fitted
-        self._requests, self._given = sum(batch.given.counts), with_tokens(batch.given[:3])
-        self._follows = any(rule.flight == 0 for rule in rules)
-        self._holds: dict[int, list[Hold]] = {}
+    def __init__(self, rules: Sequence[Rule], pools: int, batch: Batch) -> None:
+        self._pools, self._prefix = [0] * pools, batch.shared_prefix
+        self._requests, columns = sum(batch.given.counts), batch.given[:3]
+        if not (all(columns[0]) and all(columns[2])):  # some hold no tokens
+            kept = [row for row in zip(*columns, strict=True) if row[0] and row[2]]
+            columns = ([row[0] for row in kept], [row[1] for row in kept], [row[2] for row in kept])
+        self._histories = [pick(columns[1]) for pick in (min, max) if columns[1]]
+        self._given = cache(partial(sums_of, rules, columns, self._prefix))
+        self._rules, self._follows = rules, not all(rule.flight for rule in rules)
 
     def raw(self, loads: Sequence[Load], flight: int) -> list[int]:
-        """Blocks by pool, with the fitted requests at some loads.
+        """By pool, m (own blocks + shared ones + ceil(F/t) of a flight per batch), or of states.
 
-        Parameters
-        ----------
-        flight : tokens of a prefill in flight.
+        `loads` are of the fitted requests, `flight` the tokens of the prefill.
         """
-        flight = flight if self._follows else 0
-        if flight not in self._holds:
-            self._holds[flight] = self._given_holds(flight)
-        raw = [0] * self._pools
-        requests = self._requests + sum([count for _, _, count in loads])
-        for rule, known in zip(self._rules, self._holds[flight], strict=True):
-            raw[rule.pool] += self._need(rule, known, loads, flight, requests)
-        return raw
-
-    def _need(
-        self, rule: Rule, known: Hold, loads: Sequence[Load], flight: int, requests: int
-    ) -> int:
-        """Blocks in one cache: of the requests, of the prefix that one of them sees, in flight."""
-        if rule.kind == "state":
-            return rule.groups * (rule.state + rule.extra) * requests
-        shared, tokens = self._prefix // rule.block_tokens, rule.flight or flight
-        number, blocks, first, stop = hold(rule, loads, tokens, shared, known)
-        if number and shared:
-            blocks += shared - max(0, min(stop, shared) - first)
-        if number and rule.shares_flight:
-            blocks += -(-tokens // rule.block_tokens)
-        return rule.groups * blocks
-
-    def _given_holds(self, flight: int) -> list[Hold]:
-        if not self._given:
-            return [NOTHING] * len(self._rules)
-        many = len(self._given[0]) >= MANY
-        columns = arrays_of(self._rules, self._given, flight) if many else self._given
-        found = []
-        for rule in self._rules:
-            shared, tokens = self._prefix // rule.block_tokens, rule.flight or flight
+        raw, requests = [*self._pools], self._requests + sum([load[2] for load in loads])
+        loads = [load for load in loads if load[0]]
+        histories = self._histories + [load[1] for load in loads]
+        given = self._given(flight if self._follows else 0)
+        for rule, blocks in zip(self._rules, given, strict=True):
+            tokens, shared = rule.flight or flight, self._prefix // rule.t
             if rule.kind == "state":
-                found.append(NOTHING)
-            elif many:
-                found.append(hold_many(rule, columns, tokens, shared))
-            else:
-                found.append(hold(rule, zip(*columns, strict=True), tokens, shared, NOTHING))
-        return found
-
-
-def with_tokens(columns: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """The columns without requests that hold state blocks alone; none where nothing is left."""
-    if all(columns[0]) and all(columns[2]):
-        return [*columns] if columns[0] else []
-    kept = [row for row in zip(*columns, strict=True) if row[0] and row[2]]
-    return [*zip(*kept, strict=True)]
-
-
-def arrays_of(rules: Sequence[Rule], columns: Sequence[Sequence[int]], flight: int) -> list[Any]:
-    """Columns as arrays, of plain Python integers where 64 bits could be too few."""
-    import numpy as np
-
-    wide = max([sum(rule[2:8]) for rule in rules]) + flight + max(columns[0])
-    scale = max([max(rule.scratch or (1,)) for rule in rules])
-    kind = np.int64 if wide * scale * sum(columns[2]) < _MOST_INT64 else object
-    return [np.array(column, kind) for column in columns]
+                blocks = (rule.state + rule.x) * requests
+            elif histories:
+                for load in loads:
+                    blocks += load[2] * own_blocks(rule, load, tokens, shared)
+                blocks += shared_blocks(rule, shared, histories)
+                blocks += -(-tokens // rule.t) if rule.per_batch else 0
+            raw[rule.pool] += rule.m * blocks
+        return raw

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from fractions import Fraction
+from functools import cache, partial
+from typing import NamedTuple
 
-from kvplan.models.problem import Problem
+from kvplan.models.problem import Problem, request_name
 from kvplan.models.units import exact_bytes
 from kvplan.solver.check.bytes import (
+    Buffers,
     auto_granule,
     layout_of,
     limits_of,
@@ -16,17 +19,10 @@ from kvplan.solver.check.bytes import (
     slots_bytes,
     staging_bytes,
 )
-from kvplan.solver.check.limits import (
-    Fitted,
-    expert_faults,
-    fitted_of,
-    is_candidate,
-    least_kept,
-    pools_of,
-    rows_of,
-    variables_of,
-)
-from kvplan.solver.check.needs import BatchNeed, rules_of, structural_floors
+from kvplan.solver.check.needs import BatchNeed, rule_of, structural_floors
+from kvplan.solver.check.ranges import expert_faults, fitted_faults, is_candidate, least_kept
+
+NONE: Mapping[str, int] = {}
 
 
 class Decisions(NamedTuple):
@@ -41,16 +37,16 @@ class Decisions(NamedTuple):
     copies: int | None  # of the batch that fill names
 
 
-class Held(Protocol):
-    """What a resize keeps: bytes of an "auto" granule by rank, usable blocks at least by pool."""
+class Pool(NamedTuple):
+    """What limits usable blocks."""
 
-    @property
-    def granules(self) -> Mapping[str, int]: ...
-    @property
-    def floors(self) -> Mapping[str, int]: ...
-
-
-Blocks = list[int]
+    name: str
+    reserved: int
+    multiple: int
+    most: int | None
+    least: int
+    num: int  # of the utilization
+    den: int
 
 
 class Check:
@@ -58,37 +54,37 @@ class Check:
 
     Parameters
     ----------
-    held : granules and floors that a resize keeps.
+    granules : bytes of an "auto" granule by rank, where a resize holds them.
+    floors : usable blocks at least by pool, where a resize holds them.
     """
 
-    def __init__(self, problem: Problem, held: Held | None = None) -> None:
-        self.problem = problem
-        rules = rules_of(problem)
-        self._fitted: list[Fitted] = []
-        self._batches: list[BatchNeed] = []
-        for batch in problem.batches:
-            mine = range(len(self._fitted), len(self._fitted) + len(batch.given.fitted))
-            self._fitted += fitted_of(batch)
-            self._batches.append(BatchNeed(rules, len(problem.pools), batch, mine))
-        self._pools = pools_of(
-            problem,
-            structural_floors(rules, len(problem.pools)),
-            {} if held is None else held.floors,
-        )
-        self._granules = {} if held is None else held.granules
+    def __init__(
+        self, problem: Problem, granules: Mapping[str, int] = NONE, floors: Mapping[str, int] = NONE
+    ) -> None:
+        self.problem, self._granules = problem, granules
+        names = [pool.name for pool in problem.pools]
+        rules = [rule_of(problem, names, each) for each in problem.caches]
+        use = problem.resume_utilization.as_integer_ratio()
+        self._pools = [
+            Pool(
+                *(pool.name, pool.reserved_blocks, pool.multiple_of, pool.max_blocks),
+                max(floor, pool.min_blocks, floors.get(pool.name, 0)),
+                *(use if pool.resume_headroom else (1, 1)),
+            )
+            for pool, floor in zip(problem.pools, structural_floors(rules, len(names)), strict=True)
+        ]
+        self._batches = [BatchNeed(rules, len(names), batch) for batch in problem.batches]
+        self._fitted = [(batch, i) for batch in problem.batches for i in batch.given.fitted]
         self._quotas = [quota_of(rank) for rank in problem.ranks]
-        self._limits = [limits_of(problem, rank) for rank in problem.ranks]
-        self._has_auto = problem.has_auto_granules
-        self._layouts: dict[tuple[int, int], list[list[tuple[int, int]]]] = {}
-        self._staging: dict[tuple[int, int | None], int] = {}
-        known = variables_of(problem, self._fitted) if problem.constraints or problem.fill else {}
-        self._rows, self._known = rows_of(problem, known), known
-        fill = problem.fill
-        names = [batch.name for batch in problem.batches]
-        self._copied = None if fill is None or fill.batch is None else names.index(fill.batch)
-        pools = {pool.name: index for index, pool in enumerate(problem.pools)}
-        shares = (fill.shares or {}) if fill is not None else {}
-        self._shares = {pools[name]: share for name, share in shares.items()}
+        self._limits = [[*limits_of(problem, rank)] for rank in problem.ranks]
+        self._layout = cache(partial(layout_of, problem))
+        self._staging = cache(partial(staging_bytes, problem.prefill))
+        self._slots = cache(partial(slots_bytes, problem.experts))
+        self._in_flight = problem.prefill.batches_in_flight if problem.prefill else 1
+        self._has_auto, fill = problem.has_auto_granules, problem.fill
+        self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
+        self._named = [name for each in problem.constraints for name in each.terms]
+        self._named += [name for each in problem.goals for name in each.maximize]
 
     def broken(self, decisions: Decisions, quotas: Sequence[int] | None = None) -> list[str]:
         """Every rule that decisions break, one line each.
@@ -97,194 +93,149 @@ class Check:
         ----------
         quotas : bytes by rank, where they are not the problem's own.
         """
-        found = [
-            *self._ranges(decisions),
-            *expert_faults(self.problem.experts, decisions.slots, decisions.kept),
-        ]
+        found = [*self._ranges(decisions)]
         if found:
             return found  # values that may not be taken have no needs and no bytes
-        raws = self._raws(decisions)
-        needs = self._needs(raws)
-        found += self._floors(decisions, needs)
-        found += self._linear(decisions, raws)
-        held = None if self._copied is None else self._copies(self._copied, decisions, raws)
+        problem, (raws, needs) = self.problem, self._needs(decisions)
+        quotas = self._quotas if quotas is None else quotas
+        values = self._values(decisions, raws) if problem.constraints or problem.fill else {}
+        held = None if self._filled is None else values[f"copies:{self._filled}"]
+        found += [*self._short(decisions.blocks, needs), *self._linear(values)]
         if decisions.copies != held:
             found.append(f"the blocks hold {held} copies of the fill batch, not {decisions.copies}")
-        limits = self._quotas if quotas is None else quotas
-        found += self._over_quotas(decisions, limits)
+        found += self._over_quotas(decisions, quotas)
         if self._shares:
-            found += self._over_shares(decisions, limits, raws, needs)
+            found += self._over_shares(decisions, quotas, raws, needs)
         return found
 
     def _ranges(self, decisions: Decisions) -> Iterator[str]:
-        """Fitted requests, chunk and options are among those allowed."""
-        for fitted, sizes in zip(self._fitted, decisions.fitted, strict=True):
-            value, other = sizes[fitted.is_count], sizes[not fitted.is_count]
-            if value < fitted.least or (fitted.most is not None and value > fitted.most):
-                yield f"{fitted.name} = {value} is outside {fitted.least} to {fitted.most}"
-            if other != fitted.asked:
-                yield f"{fitted.name} asks for {fitted.asked}, which may not become {other}"
+        """Fitted requests, chunk, options and slots are among those allowed."""
+        for (batch, index), sizes in zip(self._fitted, decisions.fitted, strict=True):
+            yield from fitted_faults(batch, index, *sizes)
         if not is_candidate(self.problem.prefill, decisions.chunk):
             yield f"a chunk of {decisions.chunk} tokens is no candidate"
         for choice, option in zip(self.problem.choices, decisions.options, strict=True):
             if not 0 <= option < len(choice.options):
                 yield f"choice {choice.name} has no option {option}"
+        yield from expert_faults(self.problem.experts, decisions.slots, decisions.kept)
 
-    def _raws(self, decisions: Decisions) -> list[Blocks]:
-        """Blocks that each batch needs, by pool."""
-        prefill, raws = self.problem.prefill, []
-        flight = (decisions.chunk or 0) * (prefill.batches_in_flight if prefill else 1)
-        for batch in self._batches:
+    def _needs(self, decisions: Decisions) -> tuple[list[list[int]], list[int]]:
+        """Raw blocks by batch and pool; usable ones: ceil(raw / utilization) of the largest."""
+        flight, sizes = (decisions.chunk or 0) * self._in_flight, iter(decisions.fitted)
+        raws = []
+        for batch, need in zip(self.problem.batches, self._batches, strict=True):
             loads = []
-            for index in batch.fitted:
-                capacity, count = decisions.fitted[index]
-                loads.append((capacity, capacity - self._fitted[index].flight, count))
-            raws.append(batch.raw(loads, flight))
-        return raws
-
-    def _needs(self, raws: list[Blocks]) -> Blocks:
-        """Usable blocks that serve every batch: one division and one ceil for a whole pool."""
+            for index in batch.given.fitted:
+                capacity, count = next(sizes)
+                loads.append((capacity, capacity - batch.requests[index].flight_tokens, count))
+            raws.append(need.raw(loads, flight))
         most = [max(column) for column in zip(*raws, strict=True)] or [0] * len(self._pools)
-        return [
-            max(pool.least, -(-raw * pool.den // pool.num))
-            for pool, raw in zip(self._pools, most, strict=True)
-        ]
+        pools = zip(self._pools, most, strict=True)
+        return raws, [max(pool.least, -(-raw * pool.den // pool.num)) for pool, raw in pools]
 
-    def _floors(self, decisions: Decisions, needs: Blocks) -> Iterator[str]:
+    def _short(self, blocks: Sequence[int], needs: Sequence[int]) -> Iterator[str]:
         """Usable blocks of every pool serve the batches and obey its limits."""
-        for pool, need, allocated in zip(self._pools, needs, decisions.blocks, strict=True):
+        for pool, need, allocated in zip(self._pools, needs, blocks, strict=True):
             usable = allocated - pool.reserved
             if usable < need:
                 yield f"pool {pool.name} has {usable} usable blocks, {need} are needed"
             if usable % pool.multiple or (pool.most is not None and usable > pool.most):
                 yield f"pool {pool.name} has {usable} blocks: not a multiple, or above max_blocks"
 
-    def _copies(self, batch: int, decisions: Decisions, raws: list[Blocks]) -> int:
-        """Whole copies of a batch that the blocks hold at their utilization."""
-        copies = [
-            (allocated - pool.reserved) * pool.num // (raw * pool.den)
-            for pool, allocated, raw in zip(self._pools, decisions.blocks, raws[batch], strict=True)
-            if raw
-        ]
-        return min(copies, default=0)
+    def _values(self, decisions: Decisions, raws: list[list[int]]) -> dict[str, int]:
+        """Every variable of a goal or constraint; copies = min floor(usable x use / raw)."""
+        values = {"prefill": decisions.chunk or 0, "experts": decisions.slots or 0}
+        pools = [(p, n - p.reserved) for p, n in zip(self._pools, decisions.blocks, strict=True)]
+        values |= {f"blocks:{pool.name}": usable for pool, usable in pools}
+        for batch, raw in zip(self.problem.batches, raws, strict=True):
+            needed = [(p, n, need) for (p, n), need in zip(pools, raw, strict=True) if need]
+            copies = [usable * p.num // (need * p.den) for p, usable, need in needed]
+            values[f"copies:{batch.name}"] = min(copies, default=0)
+        for (batch, index), sizes in zip(self._fitted, decisions.fitted, strict=True):
+            fit = batch.requests[index].fit
+            values[f"{fit}:{request_name(batch, index)}"] = sizes[fit == "count"]
+        for choice, picked in zip(self.problem.choices, decisions.options, strict=True):
+            values[f"choice:{choice.name}"] = -picked
+            for at, option in enumerate(choice.options):
+                values[f"choice:{choice.name}={option.name}"] = int(at == picked)
+        return values
 
-    def _linear(self, decisions: Decisions, raws: list[Blocks]) -> Iterator[str]:
-        """Linear constraints hold."""
-        for index, row in enumerate(self._rows):
-            total = 0
-            for coefficient, kind, place, option in row.terms:
-                total += coefficient * self._value(decisions, raws, kind, place, option)
-            if (row.least is not None and total < row.least) or (
-                row.most is not None and total > row.most
-            ):
-                yield f"constraint {index} is {total}, outside {row.least} to {row.most}"
+    def _linear(self, values: Mapping[str, int]) -> Iterator[str]:
+        """min <= sum(coefficient x variable) <= max."""
+        for index, row in enumerate(self.problem.constraints):
+            total, least, most = Fraction(0), row.min, row.max
+            for name, weight in row.terms.items():
+                total += weight * values[name]
+            if (least is not None and total < least) or (most is not None and total > most):
+                yield f"constraint {index} is {total}, outside {least} to {most}"
 
-    def _value(
-        self, decisions: Decisions, raws: list[Blocks], kind: str, place: int, option: int
-    ) -> int:
-        if kind == "blocks":
-            return decisions.blocks[place] - self._pools[place].reserved
-        if kind == "copies":
-            return self._copies(place, decisions, raws)
-        if kind == "choice":
-            return int(option >= 0 and decisions.options[place] == option)
-        if kind in ("capacity", "count"):
-            return decisions.fitted[place][kind == "count"]
-        return (decisions.chunk if kind == "prefill" else decisions.slots) or 0
+    def _layout_at(self, rank: int, quota: int) -> list[Buffers]:
+        """Buffers by pool on a rank; an "auto" granule is held, or follows the quota."""
+        each, auto = self.problem.ranks[rank], 0
+        if self._has_auto:
+            auto = self._granules.get(each.name) or auto_granule(quota)
+        return self._layout(each.stage, auto)
+
+    def _free(
+        self, rank: int, quota: int, pools: int, decisions: Decisions, kept: int | None
+    ) -> Iterator[tuple[str, int]]:
+        """What pools of some bytes leave of each limit of a rank, with its phase."""
+        stage, options = self.problem.ranks[rank].stage, decisions.options
+        staging, slots = self._staging(stage, decisions.chunk), self._slots(stage, decisions.slots)
+        for phase, fixed, sizes, limit, staged in self._limits[rank]:
+            free = (quota if limit is None else limit) - fixed - (staging if staged else 0)
+            for by_option, option in zip(sizes, options, strict=True):
+                free -= by_option[option]
+            if phase != "load":
+                free -= pools + (self._slots(stage, kept) if phase == "prefill" else slots)
+            yield phase, free
 
     def _over_quotas(self, decisions: Decisions, quotas: Sequence[int]) -> Iterator[str]:
         """Every rank stays within each of its limits."""
-        known: dict[tuple[int, int], int] = {}
-        for index, quota in enumerate(quotas):
-            key = self._layout_key(index, quota)
-            if key not in known:
-                known[key] = sum(pools_bytes(self._layouts[key], decisions.blocks))
-            for phase, free in self._free(index, quota, known[key], decisions, decisions.kept):
+        sums = dict[int, int]()  # of all pools, by layout
+        for rank, quota in enumerate(quotas):
+            layout = self._layout_at(rank, quota)
+            if id(layout) not in sums:
+                sums[id(layout)] = sum(pools_bytes(layout, decisions.blocks))
+            for phase, free in self._free(rank, quota, sums[id(layout)], decisions, decisions.kept):
                 if free < 0:
-                    name, over = self.problem.ranks[index].name, exact_bytes(-free)
+                    name, over = self.problem.ranks[rank].name, exact_bytes(-free)
                     yield f"rank {name} exceeds its quota by {over} in {phase}"
 
-    def _layout_key(self, index: int, quota: int) -> tuple[int, int]:
-        """Ranks of one key lay their pools out alike."""
-        rank, auto = self.problem.ranks[index], 0
-        if self._has_auto:
-            auto = self._granules.get(rank.name) or auto_granule(quota)
-        key = (rank.stage, auto)
-        if key not in self._layouts:
-            self._layouts[key] = layout_of(self.problem, *key)
-        return key
-
-    def _free(
-        self, index: int, quota: int, pools: int, decisions: Decisions, kept: int | None
-    ) -> Iterator[tuple[str, int]]:
-        """What pools of some bytes leave of each limit of a rank, with its phase."""
-        problem, stage, chunk = self.problem, self.problem.ranks[index].stage, decisions.chunk
-        staging = self._staging.get((stage, chunk))
-        if staging is None:
-            staging = staging_bytes(problem.prefill, stage, chunk)
-            self._staging[stage, chunk] = staging
-        whole = pools + slots_bytes(problem.experts, stage, decisions.slots)
-        in_prefill = pools + slots_bytes(problem.experts, stage, kept)
-        for phase, fixed, options, staged, physical in self._limits[index]:
-            free = (quota if physical is None else physical) - fixed
-            for option, sizes in zip(decisions.options, options, strict=True):
-                free -= sizes[option]
-            if staged:
-                free -= staging
-            if phase != "load":
-                free -= in_prefill if phase == "prefill" else whole
-            yield phase, free
-
     def _over_shares(
-        self, decisions: Decisions, quotas: Sequence[int], raws: list[Blocks], needs: Blocks
+        self, decisions: Decisions, quotas: Sequence[int], raws: list[list[int]], needs: list[int]
     ) -> Iterator[str]:
-        """A pool takes no more than its share of the rest, unless it needs more or a goal asks.
+        """A pool takes at most floor(share x rest), unless it needs more or a goal asks for it.
 
         The rest is what all but the pools with shares leave, with as few slots kept as may be.
         Where constraints or goals count blocks, other pools are taken at their need alone.
         """
-        names = [name for each in self.problem.constraints for name in each.terms]
-        names += [name for goal in self.problem.goals for name in goal.maximize]
-        coupled = any(name.startswith(("blocks:", "copies:")) for name in names)
-        others = [
-            0
-            if index in self._shares
-            else min(allocated, needs[index] + self._pools[index].reserved)
-            if coupled
-            else allocated
-            for index, allocated in enumerate(decisions.blocks)
-        ]
-        kept = least_kept(self.problem.experts, decisions.slots)
-        for index, share in self._shares.items():
-            if self._may_be_less(index, decisions, raws, needs):
-                for rank, quota in enumerate(quotas):
-                    layout = self._layouts[self._layout_key(rank, quota)]
-                    beside = sum(pools_bytes(layout, others))
-                    free = self._free(rank, quota, beside, decisions, kept)
-                    rest = min([left for phase, left in free if phase != "load"])
-                    taken = pools_bytes(layout, decisions.blocks)[index]
-                    if taken > max(0, share * rest // 1):
-                        name, pool = self.problem.ranks[rank].name, self._pools[index].name
-                        yield f"pool {pool} takes {taken} of {rest} B on {name}, above {share}"
+        kept, beside = least_kept(self.problem.experts, decisions.slots), [*decisions.blocks]
+        coupled = any(name.startswith(("blocks:", "copies:")) for name in self._named)
+        for at, pool in enumerate(self._pools):
+            needed = min(beside[at], needs[at] + pool.reserved) if coupled else beside[at]
+            beside[at] = 0 if pool.name in self._shares else needed
+        for at, pool in enumerate(self._pools):
+            share = self._shares.get(pool.name)
+            if share is None or not self._may_be_less(at, decisions, raws, needs):
+                continue
+            for rank, quota in enumerate(quotas):
+                layout = self._layout_at(rank, quota)
+                free = self._free(rank, quota, sum(pools_bytes(layout, beside)), decisions, kept)
+                rest = min([left for phase, left in free if phase != "load"])
+                taken = pools_bytes(layout, decisions.blocks)[at]
+                if taken > max(0, share * rest // 1):
+                    name = self.problem.ranks[rank].name
+                    yield f"pool {pool.name} takes {taken} of {rest} B on {name}, above {share}"
 
     def _may_be_less(
-        self, index: int, decisions: Decisions, raws: list[Blocks], needs: Blocks
+        self, at: int, decisions: Decisions, raws: list[list[int]], needs: list[int]
     ) -> bool:
-        """Whether a step of blocks less keeps every rule and every goal."""
-        pool, blocks = self._pools[index], [*decisions.blocks]
-        blocks[index] -= pool.multiple
-        less = decisions._replace(blocks=tuple(blocks))
-        if blocks[index] - pool.reserved < needs[index] or any(self._linear(less, raws)):
+        """Whether a step of a pool's blocks less keeps every rule and every goal."""
+        pool, blocks = self._pools[at], [*decisions.blocks]
+        blocks[at] -= pool.multiple
+        less = self._values(decisions._replace(blocks=tuple(blocks)), raws)
+        if blocks[at] - pool.reserved < needs[at] or any(self._linear(less)):
             return False
-        return all(
-            goal.value(self._values(less, raws)) >= goal.value(self._values(decisions, raws))
-            for goal in self.problem.goals
-        )
-
-    def _values(self, decisions: Decisions, raws: list[Blocks]) -> dict[str, int]:
-        """Every variable of a goal; an option, which blocks do not change, counts 0."""
-        names = {name for goal in self.problem.goals for name in goal.maximize}
-        return {
-            name: self._value(decisions, raws, *self._known.get(name, ("choice", 0, -1)))
-            for name in names
-        }
+        values = self._values(decisions, raws)
+        return all(goal.value(less) >= goal.value(values) for goal in self.problem.goals)

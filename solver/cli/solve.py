@@ -64,7 +64,7 @@ def solve(
     except Infeasible as refusal:
         answer = refusal
         if advise and problem.relax:
-            from kvplan.solver.explain.remedies.lowered_floors import relaxed_plan
+            from kvplan.solver.relaxed import relaxed_plan
 
             relaxed = relaxed_plan(problem, solver=chosen, deadline=seconds, device=place)
             answer = relaxed or refusal

@@ -42,7 +42,7 @@ def paged_bytes(model: Model, total_bytes: Linear, granule: int) -> Linear:
 
 
 def pool_bytes(model: Model, allocated: Linear, buffers: Buffers) -> Linear:
-    """Sum over the buffers of ceil(n x bytes / granule) x granule; pages are shared by rows."""
+    """Sum over the buffers of ceil(n x bytes / granule) x granule; pages are shared by budgets."""
     return total(
         (1, paged_bytes(model, total([(size, allocated)]), granule)) for size, granule in buffers
     )
@@ -60,28 +60,28 @@ def sized_slots(model: Model, slots: Linear, sizes: tuple[tuple[int, int], ...])
     return total([*forms, (sizes[-1][1], rest)])
 
 
-def row_bytes(model: Model, instance: Instance, variables: Variables, row: Budget) -> Linear:
+def budget_bytes(model: Model, instance: Instance, variables: Variables, budget: Budget) -> Linear:
     """All that lives on a rank in a phase, fixed consumers apart."""
     forms: list[tuple[int, Linear]] = []
-    for pool, usable, buffers in zip(instance.pools, variables.usable, row.pools, strict=False):
+    for pool, usable, buffers in zip(instance.pools, variables.usable, budget.pools, strict=False):
         allocated = total([(1, usable), (1, constant(pool.reserved))])
         forms.append((1, pool_bytes(model, allocated, buffers)))
-    if row.layers and instance.experts is not None:
-        slots = variables.kept if row.lent else variables.experts
+    if budget.layers and instance.experts is not None:
+        slots = variables.kept if budget.lent else variables.experts
         one_layer = sized_slots(model, slots, instance.experts.sizes)
-        arena = paged_bytes(model, total([(row.layers, one_layer)]), instance.experts.granule)
+        arena = paged_bytes(model, total([(budget.layers, one_layer)]), instance.experts.granule)
         forms.append((1, arena))
-    if row.staging:
-        forms.append((1, variables.chunk.table(model, row.staging)))
-    for literals, options in zip(variables.options, row.options, strict=True):
+    if budget.staging:
+        forms.append((1, variables.chunk.table(model, budget.staging)))
+    for literals, options in zip(variables.options, budget.options, strict=True):
         forms.append((1, model.table(literals, options)))
     return total(forms)
 
 
-def add_rows(model: Model, instance: Instance, variables: Variables) -> None:
-    """Bytes of every merged row within its room: the tightest rank rules."""
-    for row in instance.budgets:
-        model.bound(row_bytes(model, instance, variables, row), most=row.limit_bytes)
+def add_budgets(model: Model, instance: Instance, variables: Variables) -> None:
+    """Bytes of every merged budget within its limit: the tightest rank rules."""
+    for budget in instance.budgets:
+        model.bound(budget_bytes(model, instance, variables, budget), most=budget.limit_bytes)
 
 
 def add_linear(
@@ -134,14 +134,14 @@ def copies_of_batches(
     """Copies of every batch that some goal or constraint counts."""
     terms = [term for goal in goals for term in goal.members if term.variable.kind == "copies"]
     members = [
-        (coefficient, variable.position, row)
-        for row in instance.constraints
-        for coefficient, variable, _ in row.members
+        (coefficient, variable.position, constraint)
+        for constraint in instance.constraints
+        for coefficient, variable, _ in constraint.members
         if variable.kind == "copies"
     ]
     capped = {term.variable.position for term in terms if not rises(term)}
-    for coefficient, batch, row in members:
-        if (row.most if coefficient > 0 else row.least) is not None:
+    for coefficient, batch, constraint in members:
+        if (constraint.most if coefficient > 0 else constraint.least) is not None:
             capped.add(batch)
     used = {term.variable.position for term in terms} | {batch for _, batch, _ in members}
     return {

@@ -45,16 +45,17 @@ def domains_of(instance: Instance, given: Given) -> Domains:
     least = [
         _least_usable(instance, given, index, pool) for index, pool in enumerate(instance.pools)
     ]
-    rooms = [
-        (row, row.limit_bytes - _least_bytes(instance, row, least)) for row in instance.budgets
+    rests = [
+        (budget, budget.limit_bytes - _least_bytes(instance, budget, least))
+        for budget in instance.budgets
     ]
-    usable = [_most_usable(instance, rooms, index, least[index]) for index in range(len(least))]
+    usable = [_most_usable(instance, rests, index, least[index]) for index in range(len(least))]
     return Domains(
         fitted=tuple(
             [_most_fitted(instance, given, usable, f) for f in range(len(instance.fitted))]
         ),
-        chunks=_most_chunks(instance, rooms),
-        experts=_most_slots(instance, rooms),
+        chunks=_most_chunks(instance, rests),
+        experts=_most_slots(instance, rests),
         least_usable=tuple(least),
         usable=tuple(usable),
     )
@@ -67,49 +68,50 @@ def _least_usable(instance: Instance, given: Given, index: int, pool: PoolRule) 
     return -(-floor // pool.multiple) * pool.multiple
 
 
-def _least_bytes(instance: Instance, row: Budget, least: list[int]) -> int:
-    """What a row takes with everything at its least."""
-    taken = sum([min(options) for options in row.options]) + min(row.staging, default=0)
+def _least_bytes(instance: Instance, budget: Budget, least: list[int]) -> int:
+    """What a budget takes with everything at its least."""
+    taken = sum([min(options) for options in budget.options]) + min(budget.staging, default=0)
     if instance.experts is not None:
         slots = instance.experts.least
-        slots = fewest_kept(instance, slots) if row.lent else slots
-        taken += slots_bytes(instance, slots, row.layers)
-    return taken + pools_bytes(instance, row, least)
+        slots = fewest_kept(instance, slots) if budget.lent else slots
+        taken += slots_bytes(instance, slots, budget.layers)
+    return taken + pools_bytes(instance, budget, least)
 
 
 def _most_usable(
-    instance: Instance, rooms: list[tuple[Budget, int]], index: int, least: int
+    instance: Instance, rests: list[tuple[Budget, int]], index: int, least: int
 ) -> int:
-    """What a pool could have of every row beside the others' least."""
+    """What a pool could have of every budget beside the others' least."""
     pool = instance.pools[index]
     held = [] if pool.most is None else [pool.most]
-    for row, rest in rooms:
-        if row.pools and row.pools[index]:
-            mine = pool_bytes(least + pool.reserved, row.pools[index])
-            held.append(blocks_within(rest + mine, row.pools[index]) - pool.reserved)
+    for budget, rest in rests:
+        if budget.pools and budget.pools[index]:
+            mine = pool_bytes(least + pool.reserved, budget.pools[index])
+            held.append(blocks_within(rest + mine, budget.pools[index]) - pool.reserved)
     return min(held, default=least) // pool.multiple * pool.multiple
 
 
-def _most_chunks(instance: Instance, rooms: list[tuple[Budget, int]]) -> int:
+def _most_chunks(instance: Instance, rests: list[tuple[Budget, int]]) -> int:
     """Candidates up to the largest whose staging fits beside everything's least."""
     number = len(instance.chunks)
     while number and any(
-        row.staging and row.staging[number - 1] - min(row.staging) > rest for row, rest in rooms
+        budget.staging and budget.staging[number - 1] - min(budget.staging) > rest
+        for budget, rest in rests
     ):
         number -= 1
     return number
 
 
-def _most_slots(instance: Instance, rooms: list[tuple[Budget, int]]) -> int:
-    """Expert slots beside everything's least; rows that count the lent ones bound less."""
+def _most_slots(instance: Instance, rests: list[tuple[Budget, int]]) -> int:
+    """Expert slots beside everything's least; budgets that count the lent ones bound less."""
     experts = instance.experts
     if experts is None:
         return 0
     tops = [] if experts.most is None else [experts.most]
-    for row, rest in rooms:
-        if row.layers and not row.lent:
-            room = rest + slots_bytes(instance, experts.least, row.layers)
-            tops.append(slots_within(instance, room, row.layers, experts.least))
+    for budget, rest in rests:
+        if budget.layers and not budget.lent:
+            limit = rest + slots_bytes(instance, experts.least, budget.layers)
+            tops.append(slots_within(instance, limit, budget.layers, experts.least))
     return min(tops, default=experts.least)
 
 

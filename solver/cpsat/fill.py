@@ -12,9 +12,9 @@ from kvplan.kernels.values import Point
 from kvplan.solver.cpsat.goals import variable_value
 from kvplan.solver.cpsat.sizes import (
     blocks_within,
+    budget_bytes,
     fewest_kept,
     pool_bytes,
-    row_bytes,
     slots_bytes,
     slots_within,
 )
@@ -40,20 +40,20 @@ def filled(instance: Instance, point: Point, raws: Raws) -> Point:
 
 
 def share_caps(instance: Instance, point: Point) -> list[tuple[int, int]]:
-    """The cap of every share pool: its share of what all but the share pools leave, on each row."""
+    """The cap of every share pool: its share of what the other pools leave, in each budget."""
     caps = []
     for index, share in instance.fill_shares:
         limits = []
-        for row in instance.budgets:
-            if row.pools and row.pools[index]:
+        for budget in instance.budgets:
+            if budget.pools and budget.pools[index]:
                 mine = sum(
                     [
-                        pool_bytes(point.usable[p] + instance.pools[p].reserved, row.pools[p])
+                        pool_bytes(point.usable[p] + instance.pools[p].reserved, budget.pools[p])
                         for p, _ in instance.fill_shares
                     ]
                 )
-                rest = row.limit_bytes - row_bytes(instance, row, point) + mine
-                limits.append(blocks_within(int(share * rest // 1), row.pools[index]))
+                rest = budget.limit_bytes - budget_bytes(instance, budget, point) + mine
+                limits.append(blocks_within(int(share * rest // 1), budget.pools[index]))
         pool = instance.pools[index]
         caps.append((index, (min(limits) - pool.reserved) // pool.multiple * pool.multiple))
     return caps
@@ -117,7 +117,7 @@ def _with_copies(instance: Instance, point: Point, raw: Sequence[int]) -> Point:
 def _fits(instance: Instance, point: Point) -> bool:
     within = zip(point.usable, instance.pools, strict=True)
     return all(pool.most is None or blocks <= pool.most for blocks, pool in within) and all(
-        row_bytes(instance, row, point) <= row.limit_bytes for row in instance.budgets
+        budget_bytes(instance, budget, point) <= budget.limit_bytes for budget in instance.budgets
     )
 
 
@@ -125,11 +125,11 @@ def _most_blocks(instance: Instance, point: Point, index: int) -> int:
     """The most blocks of one pool beside everything else of a point."""
     pool = instance.pools[index]
     tops = [] if pool.most is None else [pool.most]
-    for row in instance.budgets:
-        if row.pools and row.pools[index]:
-            mine = pool_bytes(point.usable[index] + pool.reserved, row.pools[index])
-            room = row.limit_bytes - row_bytes(instance, row, point) + mine
-            tops.append(blocks_within(room, row.pools[index]) - pool.reserved)
+    for budget in instance.budgets:
+        if budget.pools and budget.pools[index]:
+            mine = pool_bytes(point.usable[index] + pool.reserved, budget.pools[index])
+            limit = budget.limit_bytes - budget_bytes(instance, budget, point) + mine
+            tops.append(blocks_within(limit, budget.pools[index]) - pool.reserved)
     return min(tops) // pool.multiple * pool.multiple
 
 
@@ -137,12 +137,12 @@ def _most_kept(instance: Instance, point: Point) -> int:
     """The most slots that stay during prefill beside everything else."""
     fewest = fewest_kept(instance, point.experts)
     kept = point.experts
-    for row in instance.budgets:
-        if row.lent and row.layers:
-            mine = slots_bytes(instance, fewest, row.layers)
-            taken = row_bytes(instance, row, point._replace(kept=fewest))
-            room = row.limit_bytes - taken + mine
-            kept = min(kept, slots_within(instance, room, row.layers, fewest))
+    for budget in instance.budgets:
+        if budget.lent and budget.layers:
+            mine = slots_bytes(instance, fewest, budget.layers)
+            taken = budget_bytes(instance, budget, point._replace(kept=fewest))
+            limit = budget.limit_bytes - taken + mine
+            kept = min(kept, slots_within(instance, limit, budget.layers, fewest))
     return kept
 
 

@@ -78,7 +78,7 @@ class Given:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self._rows = [_Rows(instance, batch) for batch in instance.batches]
+        self._requests = [_Requests(instance, batch) for batch in instance.batches]
         self._known: dict[tuple[int, int], list[int]] = {}  # by batch and chunk
 
     @property
@@ -98,7 +98,7 @@ class Given:
         if key not in self._known:
             raw = [0] * len(self.instance.pools)
             for cache, rule in enumerate(self.instance.caches):
-                raw[rule.pool] += self._rows[batch].blocks(cache, self.flight(rule, chunk))
+                raw[rule.pool] += self._requests[batch].blocks(cache, self.flight(rule, chunk))
             self._known[key] = raw
         return self._known[key]
 
@@ -118,14 +118,14 @@ class Given:
 
     def stale_end(self, batch: int, rule: CacheRule) -> int | None:
         """Least end of what is stale over the requests whose history is given; None: no such."""
-        least = self._rows[batch].least_history
+        least = self._requests[batch].least_history
         return None if least is None else (least + 1 - rule.reach) // rule.block_tokens
 
     def prefix_is_open(self, batch: int, rule: CacheRule) -> bool:
         """Whether a capacity that is a variable decides how much of a shared prefix is stale."""
         if rule.kind != LIVE or self.instance.batches[batch].prefix_tokens < rule.block_tokens:
             return False
-        return self._rows[batch].has_open_history
+        return self._requests[batch].has_open_history
 
 
 def placeholder_blocks(rule: CacheRule) -> int:
@@ -133,14 +133,14 @@ def placeholder_blocks(rule: CacheRule) -> int:
     return rule.groups * (rule.state_blocks + rule.extra_blocks) if rule.kind == STATE else 0
 
 
-class _Rows:
+class _Requests:
     """The given requests of one batch, as rows or as columns."""
 
     def __init__(self, instance: Instance, batch: BatchRequests) -> None:
         self._caches, self._prefix = instance.caches, batch.prefix_tokens
-        rows = batch.fixed
-        plain = list(rows.plain() if isinstance(rows, GivenRequests) else rows)
-        self._with_tokens = [row for row in plain if row[0]]
+        requests = batch.fixed
+        plain = list(requests.plain() if isinstance(requests, GivenRequests) else requests)
+        self._with_tokens = [request for request in plain if request[0]]
         self._placeholders = sum([count for capacity, _, count in plain if not capacity])
         self._columns = _columns(self._with_tokens)
         self._known: dict[tuple[int, int], int] = {}  # by cache and flight
@@ -177,12 +177,14 @@ class _Rows:
         return rule.groups * (shared - int(_length(rule.sink_blocks, min(shared, end))))
 
 
-def _columns(rows: Sequence[FixedRequests | tuple[int, int, int]]) -> list[tuple[Any, Any, Any]]:
+def _columns(
+    requests: Sequence[FixedRequests | tuple[int, int, int]],
+) -> list[tuple[Any, Any, Any]]:
     """Capacities, histories and counts of many requests as one entry; none for a few."""
-    if len(rows) < _COLUMNS_FROM:
+    if len(requests) < _COLUMNS_FROM:
         return []
     import numpy as np
 
-    is_narrow = max(map(max, rows)) < _WIDE and sum([count for _, _, count in rows]) < _WIDE
-    table = np.array(rows, dtype=np.int64 if is_narrow else object)
+    is_narrow = max(map(max, requests)) < _WIDE and sum([count for _, _, count in requests]) < _WIDE
+    table = np.array(requests, dtype=np.int64 if is_narrow else object)
     return [(table[:, 0], table[:, 1], table[:, 2])]

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
 from kvplan.solver.cpsat.constraints import (
+    add_budgets,
     add_floors,
     add_lending,
     add_linear,
-    add_rows,
     copies_of_batches,
 )
 from kvplan.solver.cpsat.domains import Domains, domains_of
@@ -76,7 +76,7 @@ def build_program(
     raws = [needs.raw(batch) for batch in range(len(instance.batches))]
     add_floors(model, instance, variables, raws)
     add_lending(model, instance, variables)
-    add_rows(model, instance, variables)
+    add_budgets(model, instance, variables)
     wanted = instance.goals if instance.blocks_are_coupled else instance.goals[: instance.fill_from]
     copies = copies_of_batches(model, instance, variables, raws, wanted)
     add_linear(model, instance, variables, copies)

@@ -1,4 +1,4 @@
-"""Bytes on one rank in one phase, and how much fits in a room, in plain integers."""
+"""Bytes on one rank in one phase, and how much fits in a limit, in plain integers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from kvplan.kernels.instance import Budget, Buffers, Instance
 from kvplan.kernels.values import Point
 
 
-def row_bytes(instance: Instance, row: Budget, point: Point) -> int:
-    """What a row takes at a point, fixed consumers apart."""
-    slots = point.kept if row.lent else point.experts
-    taken = pools_bytes(instance, row, point.usable) + slots_bytes(instance, slots, row.layers)
-    taken += row.staging[point.chunk] if row.staging else 0
-    return taken + sum([row.options[i][option] for i, option in enumerate(point.options)])
+def budget_bytes(instance: Instance, budget: Budget, point: Point) -> int:
+    """What a budget takes at a point, fixed consumers apart."""
+    slots = point.kept if budget.lent else point.experts
+    taken = pools_bytes(instance, budget, point.usable) + slots_bytes(
+        instance, slots, budget.layers
+    )
+    taken += budget.staging[point.chunk] if budget.staging else 0
+    return taken + sum([budget.options[i][option] for i, option in enumerate(point.options)])
 
 
-def pools_bytes(instance: Instance, row: Budget, usable: Sequence[int]) -> int:
-    """What all pools take in a row."""
+def pools_bytes(instance: Instance, budget: Budget, usable: Sequence[int]) -> int:
+    """What all pools take of a budget."""
     taken = 0
-    for pool, blocks, buffers in zip(instance.pools, usable, row.pools, strict=False):
+    for pool, blocks, buffers in zip(instance.pools, usable, budget.pools, strict=False):
         taken += pool_bytes(blocks + pool.reserved, buffers)
     return taken
 
@@ -29,17 +31,17 @@ def pool_bytes(allocated: int, buffers: Buffers) -> int:
     return sum([-(-allocated * size // granule) * granule for size, granule in buffers])
 
 
-def blocks_within(room: int, buffers: Buffers) -> int:
-    """The most blocks whose bytes stay within a room; below 0 where none does.
+def blocks_within(limit: int, buffers: Buffers) -> int:
+    """The most blocks whose bytes stay within a limit; below 0 where none does.
 
     All buffers round up by less than a granule each: the answer lies between two quotients.
     """
     block = sum([size for size, _ in buffers])
-    low = max(-1, (room - sum([granule - 1 for _, granule in buffers])) // block)
-    high = max(low, room // block)
+    low = max(-1, (limit - sum([granule - 1 for _, granule in buffers])) // block)
+    high = max(low, limit // block)
     while low < high:
         middle = (low + high + 1) // 2
-        if pool_bytes(middle, buffers) <= room:
+        if pool_bytes(middle, buffers) <= limit:
             low = middle
         else:
             high = middle - 1
@@ -67,15 +69,15 @@ def fewest_kept(instance: Instance, slots: int) -> int:
     return max(min(slots, experts.keep), slots - slots * experts.lend_num // experts.lend_den)
 
 
-def slots_within(instance: Instance, room: int, layers: int, low: int) -> int:
-    """The most slots whose bytes stay within a room; below `low` where not even those do."""
+def slots_within(instance: Instance, limit: int, layers: int, low: int) -> int:
+    """The most slots whose bytes stay within a limit; below `low` where not even those do."""
     assert instance.experts is not None
     smallest = min([size for _, size in instance.experts.sizes])
-    high = max(low - 1, room // (smallest * layers))
+    high = max(low - 1, limit // (smallest * layers))
     low -= 1
     while low < high:
         middle = (low + high + 1) // 2
-        if slots_bytes(instance, middle, layers) <= room:
+        if slots_bytes(instance, middle, layers) <= limit:
             low = middle
         else:
             high = middle - 1

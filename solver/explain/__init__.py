@@ -1,29 +1,6 @@
 """Why a problem does not fit and what would change that; what limits a plan."""
 
-from __future__ import annotations
-
-from kvplan.models import Advice, Problem, RuledOut, SolverError
-from kvplan.solver.explain.conflict.minimal import minimal_conflict
-from kvplan.solver.explain.conflict.wording import claim_of
-from kvplan.solver.explain.remedies.find import find_remedies
-from kvplan.solver.explain.remedies.what_if import WhatIf
+from kvplan.solver.explain.advice import advise
 from kvplan.solver.explain.sensitivity.explained import Explained, explain
-from kvplan.solver.formulate.formulation import Held
 
 __all__ = ["Explained", "advise", "explain"]
-
-
-def advise(problem: Problem, held: Held | None = None) -> Advice:
-    """Conflict, remedies and what cannot help, of a problem that has no plan.
-
-    Parameters
-    ----------
-    held : floors and granules of the plan that is resized.
-    """
-    try:
-        items = minimal_conflict(problem, held)
-        found = find_remedies(WhatIf(problem, held, items))
-    except SolverError as error:  # a refusal stays a refusal
-        return Advice(ruled_out=(RuledOut("", f"no explanation: {error}"),))
-    claims = tuple(claim_of(problem, held, item) for item in items)
-    return Advice(claims, found.remedies, found.ruled_out)

@@ -16,7 +16,8 @@ from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
 from kvplan.models.goals import Fill, Goal
 from kvplan.models.units import LIMIT
 from kvplan.solver.formulate.formulation import Held, formulate
-from kvplan.solver.solve.bisect import obeys, search
+from kvplan.solver.solve.bisect import incumbent_of, obeys
+from kvplan.solver.solve.choose import solve_formulation
 
 _NO_FILL = Fill(none=True)
 _MOST_BLOCKS = (2**40, 2**58)  # of a rank whose quota was dropped
@@ -39,8 +40,6 @@ def largest_plan(problem: Problem, held: Held | None, variable: str) -> Plan | N
     InvalidProblem : the problem, or the variable's name, is invalid.
     SolverError : the largest value could not be proven.
     """
-    from kvplan.solver.solve.choose import solve_formulation
-
     goals = (Goal(maximize={variable: Fraction(1)}),)
     formulation = formulate(bare(problem).model_copy(update={"goals": goals}), held)
     try:
@@ -77,11 +76,11 @@ def has_point(instance: Instance) -> bool:
     ------
     SolverError : CP-SAT is needed, and missing, failing or undecided.
     """
-    nested = Search(instance)
-    answer = solve(nested)
+    search = Search(instance)
+    answer = solve(search)
     if answer is None:
         return False
-    return obeys(nested, answer.point) or _by_cpsat(instance)
+    return obeys(search, answer.point) or _by_cpsat(instance)
 
 
 def goal_values(instance: Instance) -> tuple[Fraction, ...] | None:
@@ -91,7 +90,7 @@ def goal_values(instance: Instance) -> tuple[Fraction, ...] | None:
     ------
     SolverError : they could not be proven.
     """
-    found = search(Search(instance))
+    found = incumbent_of(Search(instance))
     if found is not None and not found.exact:
         found = _proven(instance, found)
     return None if found is None else tuple(map(Fraction, found.values))
@@ -112,7 +111,7 @@ def _proven(instance: Instance, incumbent: Answer) -> Answer | None:
 
 
 def _by_cpsat(instance: Instance) -> bool:
-    """Ask CP-SAT, whose figures stay below 2^62: rows of dropped quotas only bound its domains.
+    """Ask CP-SAT, whose figures stay below 2^62: budgets of dropped quotas only bound its domains.
 
     What fits beside a small bound fits; only the largest that it takes says that nothing does.
     """
@@ -122,7 +121,7 @@ def _by_cpsat(instance: Instance) -> bool:
             answer = not _refuted(_bounded(instance, most))
         except OverflowError:
             break
-        if answer or all(row.limit_bytes < LIMIT for row in instance.budgets):
+        if answer or all(budget.limit_bytes < LIMIT for budget in instance.budgets):
             return answer
     if answer is None:
         raise SolverError("the figures leave CP-SAT's 64-bit range")
@@ -130,22 +129,24 @@ def _by_cpsat(instance: Instance) -> bool:
 
 
 def _bounded(instance: Instance, most_blocks: int) -> Instance:
-    """The same where rows of dropped quotas count blocks and slots, and hold so many."""
+    """The same where budgets of dropped quotas count blocks and slots, and hold so many."""
     sizes = instance.experts.sizes if instance.experts is not None else ()
     slot_bytes = max((size for _, size in sizes), default=0)
 
-    def bounded(row: Budget) -> Budget:
-        limit = max(most_blocks, min(_MOST_SLOTS * slot_bytes * row.layers, _MOST_BYTES))
+    def bounded(budget: Budget) -> Budget:
+        limit = max(most_blocks, min(_MOST_SLOTS * slot_bytes * budget.layers, _MOST_BYTES))
         block = ((limit // most_blocks, 1),)
-        return row._replace(
+        return budget._replace(
             limit_bytes=limit,
-            pools=tuple(block if buffers else () for buffers in row.pools),
-            staging=tuple(0 for _ in row.staging),
-            options=tuple(tuple(0 for _ in choice) for choice in row.options),
+            pools=tuple(block if buffers else () for buffers in budget.pools),
+            staging=tuple(0 for _ in budget.staging),
+            options=tuple(tuple(0 for _ in choice) for choice in budget.options),
         )
 
-    rows = (row if row.limit_bytes < LIMIT else bounded(row) for row in instance.budgets)
-    return instance._replace(budgets=tuple(rows))
+    budgets = (
+        budget if budget.limit_bytes < LIMIT else bounded(budget) for budget in instance.budgets
+    )
+    return instance._replace(budgets=tuple(budgets))
 
 
 def _refuted(instance: Instance) -> bool:

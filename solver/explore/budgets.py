@@ -65,7 +65,7 @@ def first_rows(instance: Instance) -> list[Budget]:
 
 
 def _left_bytes(instance: Instance, row: Budget, fits: Fits) -> Array:
-    """Bytes of pools, experts, staging and options: `check.row_bytes` over scenarios."""
+    """Bytes of pools, experts, staging and options: `budget_bytes` over scenarios."""
     total: Any = np.zeros(fits.chunk.shape[0], dtype=np.int64)
     for pool, buffers in enumerate(row.pools):
         total = total + pool_bytes(fits.usable[:, pool] + instance.pools[pool].reserved, buffers)

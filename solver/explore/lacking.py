@@ -25,7 +25,7 @@ class Lacking(NamedTuple):
 
 
 def lacking(batch: Batch, scenarios: Scenarios) -> Lacking:
-    """The shortfall of the least demand that comes nearest to fitting, as `outlook` has it."""
+    """What the least demand that comes nearest to fitting lacks, as `shortage_at_floors` does."""
     width = max(1, HOST_ELEMENTS // batch.points)
     starts = range(0, scenarios.number, width)
     parts = [
@@ -37,8 +37,8 @@ def lacking(batch: Batch, scenarios: Scenarios) -> Lacking:
 
 def _part(batch: Batch, scenarios: Scenarios) -> Lacking:
     scenarios = checked(batch, scenarios)
-    rooms = batch.layout.rooms(batch.arrays, scenarios.quotas)
-    tile = Tile(batch.arrays, batch.layout, batch.demand, scenarios, rooms)
+    limits = batch.layout.limits(batch.arrays, scenarios.quotas)
+    tile = Tile(batch.arrays, batch.layout, batch.demand, scenarios, limits)
     usable = Search(tile, batch.candidates).usable(tile.undecided)
     is_limited: Any = np.zeros(1, dtype=np.bool_)
     for pool, blocks in zip(batch.instance.pools, usable, strict=True):
@@ -67,12 +67,12 @@ def _worst(batch: Batch, tile: Tile, usable: list[Any], quotas: Any) -> tuple[Ar
     worst: Any = np.zeros(shape, dtype=np.int64)
     where: Any = np.full(shape, -1)
     for number, row in enumerate(batch.instance.every_budget):
-        room: Any = row.limit_bytes
+        limit: Any = row.limit_bytes
         if quotas is not None:
-            room = tile.lift(
+            limit = tile.lift(
                 quotas[:, row.rank] + (row.limit_bytes - batch.layout.quotas[row.rank])
             )
-        missing = taken[id(row)] - room
+        missing = taken[id(row)] - limit
         is_more = missing > worst
         worst = np.where(is_more, missing, worst)
         where = np.where(is_more, number, where)

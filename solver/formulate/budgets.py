@@ -1,4 +1,4 @@
-"""Budgets as rows: for each rank and phase, what lives there and the room it has."""
+"""Budgets: what lives on each rank in each phase, and the bytes that it may take."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lives_in(consumer: Consumer | Option, phase: str) -> bool:
 
 
 class Layout(NamedTuple):
-    """What a rank's rows have in common."""
+    """What a rank's budgets have in common."""
 
     pools: tuple[Buffers, ...]
     layers: int
@@ -88,15 +88,15 @@ def staging_bytes(problem: Problem, stage: int) -> tuple[int, ...]:
     return tuple(totals)
 
 
-def build_rows(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget, ...]:
-    """One row for each rank, phase and bound, ranks and phases in order."""
+def build_budgets(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget, ...]:
+    """One budget for each rank, phase and bound, ranks and phases in order."""
     staging = {stage: staging_bytes(problem, stage) for stage in problem.stages}
     layers = {
         stage: at_stage(problem.experts.layers, stage) if problem.experts else 0
         for stage in problem.stages
     }
     layouts: dict[tuple[int, int], Layout] = {}
-    rows: list[Budget] = []
+    budgets: list[Budget] = []
     phases = problem.phases
     for index, rank in enumerate(problem.ranks):
         granule = rank_granule(rank, granules)
@@ -104,21 +104,21 @@ def build_rows(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget, .
         if key not in layouts:
             pools = pool_layout(problem, rank, granule)
             layouts[key] = Layout(pools, layers[rank.stage], staging[rank.stage])
-        rows += [_row(problem, index, phase, layouts[key]) for phase in phases]
+        budgets += [_budget(problem, index, phase, layouts[key]) for phase in phases]
         if rank.memory is not None:
-            rows += _headroom_rows(problem, index, layouts[key])
-    return tuple(rows)
+            budgets += _headroom_budgets(problem, index, layouts[key])
+    return tuple(budgets)
 
 
-def _row(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:
+def _budget(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:
     """What lives on a rank in a phase: pools and experts but in load, staging in prefill."""
     rank = problem.ranks[index]
     quota = rank.quota_bytes
     loaded, in_prefill = phase != "load", phase == "prefill"
-    room = quota
+    limit_bytes = quota
     for consumer in problem.consumers:
         if lives_in(consumer, phase):
-            room -= at_rank(consumer.bytes, rank)
+            limit_bytes -= at_rank(consumer.bytes, rank)
     options = [
         tuple(at_rank(o.bytes, rank) if lives_in(o, phase) else 0 for o in choice.options)
         for choice in problem.choices
@@ -126,7 +126,7 @@ def _row(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:
     return Budget(
         index,
         phase,
-        room,
+        limit_bytes,
         layout.pools if loaded else (),
         layout.layers if loaded else 0,
         in_prefill and problem.experts is not None and problem.experts.lend is not None,
@@ -136,8 +136,8 @@ def _row(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:
     )
 
 
-def _headroom_rows(problem: Problem, index: int, layout: Layout) -> list[Budget]:
-    """Further rows of a rank whose prefill headroom is its modelled staging.
+def _headroom_budgets(problem: Problem, index: int, layout: Layout) -> list[Budget]:
+    """Further budgets of a rank whose prefill headroom is its modelled staging.
 
     The staging then fills the headroom: it is charged once against the physical share, in every
     phase (what ROCm/ATOM PR #1495 reserves as a fixed fraction).
@@ -148,29 +148,29 @@ def _headroom_rows(problem: Problem, index: int, layout: Layout) -> list[Budget]
     physical = memory.physical_share
     if physical is None:
         return []
-    rows = (_row(problem, index, phase, layout) for phase in problem.phases)
+    budgets = (_budget(problem, index, phase, layout) for phase in problem.phases)
     return [
-        row._replace(
-            limit_bytes=row.limit_bytes - row.quota + physical,
+        budget._replace(
+            limit_bytes=budget.limit_bytes - budget.quota + physical,
             quota=physical,
             staging=layout.staging,
         )
-        for row in rows
-        if row.phase != "prefill"
+        for budget in budgets
+        if budget.phase != "prefill"
     ]
 
 
-def merge_rows(rows: tuple[Budget, ...]) -> tuple[Budget, ...]:
-    """Rows with equal left sides merged to the smallest room, so the tightest rank rules."""
+def merge_budgets(budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
+    """Budgets with equal left sides merged to the smallest limit, so the tightest rank rules."""
     tightest: dict[tuple[object, ...], Budget] = {}
-    for row in rows:
-        key = merge_key(row)
+    for budget in budgets:
+        key = merge_key(budget)
         known = tightest.get(key)
-        if known is None or row.limit_bytes < known.limit_bytes:
-            tightest[key] = row
+        if known is None or budget.limit_bytes < known.limit_bytes:
+            tightest[key] = budget
     return tuple(tightest.values())
 
 
-def merge_key(row: Budget) -> tuple[object, ...]:
-    """What a row's left side consists of."""
-    return row.pools, row.layers, row.lent, row.staging, row.options
+def merge_key(budget: Budget) -> tuple[object, ...]:
+    """What a budget's left side consists of."""
+    return budget.pools, budget.layers, budget.lent, budget.staging, budget.options

@@ -23,13 +23,13 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.demands import Batch, GivenColumns
 from kvplan.models.problem import request_name
 from kvplan.solver.check import Check
-from kvplan.solver.formulate.budgets import build_rows, merge_rows
+from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
 from kvplan.solver.formulate.caches import cache_rules, expert_rule, pool_rules
 from kvplan.solver.formulate.objectives import (
     fill_batch,
     fill_pools,
     fill_shares,
-    linear_row,
+    linear_constraint,
     numbered_variables,
     objectives,
 )
@@ -78,9 +78,10 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     variables = {} if is_plain else numbered_variables(problem, fitted)
     filled = fill_pools(problem)
     goals, fill_from = objectives(problem, variables, fitted, filled)
-    every_budget = build_rows(problem, {} if held is None else held.granules)
+    granules, floors = ({}, {}) if held is None else (held.granules, held.floors)
+    every_budget = build_budgets(problem, granules)
     instance = Instance(
-        pools=pool_rules(problem, caches, {} if held is None else held.floors),
+        pools=pool_rules(problem, caches, floors),
         caches=caches,
         batches=batches,
         fitted=fitted,
@@ -88,18 +89,17 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         batches_in_flight=problem.prefill.batches_in_flight if problem.prefill else 1,
         experts=expert_rule(problem),
         choices=tuple([len(choice.options) for choice in problem.choices]),
-        budgets=merge_rows(every_budget),
+        budgets=merge_budgets(every_budget),
         goals=goals,
         fill_from=fill_from,
-        constraints=tuple([linear_row(c, variables) for c in problem.constraints]),
+        constraints=tuple([linear_constraint(c, variables) for c in problem.constraints]),
         fill_batch=fill_batch(problem),
         fill_pools=filled,
         fill_shares=fill_shares(problem),
         every_budget=every_budget,
     )
-    formulation = Formulation(
-        problem, instance, fitted_at, held, cache(partial(Check, problem, held))
-    )
+    check = cache(partial(Check, problem, granules, floors))
+    formulation = Formulation(problem, instance, fitted_at, held, check)
     _check_bounded(formulation)
     if instance.fill_batch is not None or not is_plain:
         _check_copies(formulation)

@@ -6,7 +6,13 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
-from kvplan.kernels.instance import LinearRow, Objective, ObjectiveTerm, Variable, VariableRequest
+from kvplan.kernels.instance import (
+    LinearConstraint,
+    Objective,
+    ObjectiveTerm,
+    Variable,
+    VariableRequest,
+)
 from kvplan.models import Problem
 from kvplan.models.goals import Constraint, Goal
 
@@ -88,7 +94,9 @@ def _fill_goals(problem: Problem, filled: tuple[int, ...]) -> list[Objective]:
     return goals
 
 
-def linear_row(constraint: Constraint, variables: dict[str, tuple[Variable, int]]) -> LinearRow:
+def linear_constraint(
+    constraint: Constraint, variables: dict[str, tuple[Variable, int]]
+) -> LinearConstraint:
     """Scale a constraint to integers by the least common denominator of its coefficients."""
     scale = lcm(*(coefficient.denominator for coefficient in constraint.terms.values()))
     members = tuple(
@@ -97,7 +105,7 @@ def linear_row(constraint: Constraint, variables: dict[str, tuple[Variable, int]
     )
     least = None if constraint.min is None else -((-constraint.min * scale) // 1)
     most = None if constraint.max is None else (constraint.max * scale) // 1
-    return LinearRow(
+    return LinearConstraint(
         members, None if least is None else int(least), None if most is None else int(most)
     )
 

@@ -39,7 +39,7 @@ class Elastic:
         self._asked = self._by_phase(rank_plans(formulation, asked))
 
     def range_of(self, rank: str, line: LedgerLine) -> Range | None:
-        """Floor and wish of a line that the solver decided; None for any other."""
+        """Floor and request of a line that the solver decided; None for any other."""
         if line.source != "solved" or not line.phases:
             return None
         key = (rank, self._consumer(line.consumer), line.phases[0])
@@ -104,7 +104,7 @@ def _asked_point(instance: Instance, floor: Point) -> Point:
 
 
 def budget_lines(ranks: tuple[RankPlan, ...], problem: Problem) -> Iterator[dict[str, Any]]:
-    """Every line of every budget with its floor and wish, for machines."""
+    """Every line of every budget with its floor and what was asked, for machines."""
     elastic = Elastic(problem)
     for rank in ranks:
         for line in rank.ledger:

@@ -8,23 +8,23 @@ from kvplan.kernels.values import Answer, Point, constraint_value, holds, variab
 from kvplan.solver.solve.repair import Questions, repaired
 
 
-def search(nested: Search) -> Answer | None:
+def incumbent_of(search: Search) -> Answer | None:
     """The nested search's answer; None: proven infeasible.
 
     Linear constraints only take points away. So a point without them that obeys them is the best,
     a refusal without them is a refusal, and else the first goal's bound stays: the point does not
     obey then, and `mended` looks for one that does.
     """
-    found = solve(nested)
-    if found is None or obeys(nested, found.point):
+    found = solve(search)
+    if found is None or obeys(search, found.point):
         return found
     bounds = (*found.bounds[:1], *(None for _ in found.bounds[1:]))
     return found._replace(bounds=bounds, exact=False)
 
 
-def mended(nested: Search, found: Answer) -> Answer | None:
+def mended(search: Search, found: Answer) -> Answer | None:
     """A point that obeys the linear constraints, from one that does not; None: none was found."""
-    instance, demand = nested.instance, nested.demand
+    instance, demand = search.instance, search.demand
 
     ask = Questions(
         answer=lambda narrowed: solve(Search(narrowed)),
@@ -34,9 +34,9 @@ def mended(nested: Search, found: Answer) -> Answer | None:
     return repaired(instance, found, ask)
 
 
-def obeys(nested: Search, point: Point) -> bool:
+def obeys(search: Search, point: Point) -> bool:
     """Whether a point obeys every linear constraint."""
-    instance, demand = nested.instance, nested.demand
+    instance, demand = search.instance, search.demand
     return all(
         holds(constraint, constraint_value(instance, demand, point, constraint))
         for constraint in instance.constraints

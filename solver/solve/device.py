@@ -13,10 +13,11 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.models import InvalidProblem, Plan
 from kvplan.models.messages import one_line, shown
-from kvplan.solver.answer.assemble import Credit, assemble
+from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.answer.refusal import infeasible
 from kvplan.solver.formulate.formulation import Formulation
-from kvplan.solver.solve.choose import plan_by_search
+from kvplan.solver.solve.by_search import plan_by_search
 
 if TYPE_CHECKING:
     from kvplan.kernels.arrays import Fits, Scenarios
@@ -87,7 +88,7 @@ def _devices(torch: Any) -> list[str]:
     return found
 
 
-def solve_on(device: Device, formulation: Formulation, nested: Search) -> Plan:
+def solve_on(device: Device, formulation: Formulation, search: Search) -> Plan:
     """`plan` by the batched search; by the host's, with a note, where that cannot answer.
 
     Raises
@@ -98,20 +99,20 @@ def solve_on(device: Device, formulation: Formulation, nested: Search) -> Plan:
 
     notes: tuple[str, ...] = ()
     try:
-        fits, why = fits_on(device, nested.instance, Scenarios(1))
+        fits, why = fits_on(device, search.instance, Scenarios(1))
         point = fits.point(0)
     except (RefusedError, RuntimeError) as error:  # torch reports memory and drivers as the latter
         note = f"device: the host searched instead of {device.name}: {first_line(error)}"
-        return plan_by_search(formulation, nested, (note,))
+        return plan_by_search(formulation, search, (note,))
     if point is None:
-        raise infeasible(formulation, nested)
+        raise infeasible(formulation, search)
     certificate = f"nested on {device.name}"
     if why is not None:
         notes = (f"device: arrays instead of the fused kernel: {why}",)
     elif device.kernel == "triton":
         certificate = f"{certificate} (triton)"
     credit = Credit("bisect", certificate, notes=notes)
-    return assemble(formulation, nested, _proven(nested, point), credit)
+    return assemble(formulation, search, _proven(search, point), credit)
 
 
 def fits_on(device: Device, instance: Instance, scenarios: Scenarios) -> tuple[Fits, str | None]:
@@ -141,8 +142,8 @@ def first_line(error: Exception) -> str:
     return one_line(str(error).strip().partition("\n")[0])
 
 
-def _proven(nested: Search, point: Point) -> Answer:
+def _proven(search: Search, point: Point) -> Answer:
     """The batched search takes plain goals alone, so each is at its bound."""
-    instance = nested.instance
-    values = tuple(goal_value(instance, nested.demand, point, goal) for goal in instance.goals)
+    instance = search.instance
+    values = tuple(goal_value(instance, search.demand, point, goal) for goal in instance.goals)
     return Answer(point, values, values, exact=True)

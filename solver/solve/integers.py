@@ -5,29 +5,29 @@ from __future__ import annotations
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import SolverError
-from kvplan.solver.solve.bisect import mended, obeys, search
+from kvplan.solver.solve.bisect import incumbent_of, mended, obeys
 
 
-def answered(nested: Search) -> tuple[Answer | None, bool]:
+def answered(search: Search) -> tuple[Answer | None, bool]:
     """The best answer that is known (None: no point), and whether it is proven.
 
     Linear constraints that the search's point breaks go to CP-SAT. A weighted goal that the search
     leaves unproven stays so: a sweep has many scenarios.
     """
-    found = search(nested)
+    found = incumbent_of(search)
     if found is None or found.exact:
         return found, True
-    if obeys(nested, found.point):
+    if obeys(search, found.point):
         return found, False
     try:
         from kvplan.solver.cpsat import TooLargeError, Verdict, solve_program
 
         try:
-            solved = solve_program(nested.instance, found, use_bounds=True)
+            solved = solve_program(search.instance, found, use_bounds=True)
         except TooLargeError:
             solved = None
     except (ImportError, RuntimeError, SolverError):
         solved = None
     if solved is not None and (solved.answer is not None or solved.verdict is Verdict.INFEASIBLE):
         return solved.answer, solved.verdict in (Verdict.OPTIMAL, Verdict.INFEASIBLE)
-    return mended(nested, found), False
+    return mended(search, found), False

@@ -10,8 +10,9 @@ from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
 from kvplan.solver.formulate.formulation import formulate
-from kvplan.solver.solve.choose import held_against_search, plan_formulation
+from kvplan.solver.solve.confirm import held_against_search
 from kvplan.solver.solve.replay import replayed
+from kvplan.solver.solve.resizable import plan_formulation
 
 if TYPE_CHECKING:
     from kvplan.solver.solve.device import Device, Kernel

@@ -1,8 +1,9 @@
 """A point that obeys the linear constraints, found by searching again within narrower bounds.
 
 The search knows nothing of linear constraints. Where its point breaks one, the bounds of one of
-its variables are tightened just so far that the row would hold, and the search runs again: depth
-first, for a limited number of searches. What is found is a plan; nothing is proven either way.
+its variables are tightened just so far that the constraint would hold, and the search runs again:
+depth first, for a limited number of searches. What is found is a plan; nothing is proven either
+way.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.kernels.instance import Budget, Instance, LinearRow, Variable
+from kvplan.kernels.instance import Budget, Instance, LinearConstraint, Variable
 from kvplan.kernels.values import Answer, Point
 
 MOST_SEARCHES = 48
@@ -28,7 +29,7 @@ class Questions(NamedTuple):
 
 
 class _Broken(NamedTuple):
-    """A row, read as sum(coefficient x variable) >= least, that misses some."""
+    """A constraint, read as sum(coefficient x variable) >= least, that misses some."""
 
     members: tuple[_Member, ...]
     missing: int
@@ -46,7 +47,7 @@ def repaired(instance: Instance, start: Answer, ask: Questions) -> Answer | None
     searches = 0
     while stack and searches < MOST_SEARCHES:
         narrowed, answer = stack.pop()
-        broken = next(_broken_rows(instance, answer.point, ask), None)
+        broken = next(_broken_constraints(instance, answer.point, ask), None)
         if broken is None:
             best = answer if best is None or _worth(answer) > _worth(best) else best
             continue
@@ -67,20 +68,20 @@ def _worth(answer: Answer) -> tuple[Fraction, ...]:
     return tuple(map(Fraction, answer.values))
 
 
-def _broken_rows(instance: Instance, point: Point, ask: Questions) -> Iterator[_Broken]:
-    for row in instance.constraints:
-        value = _left_side(row, point, ask)
-        if row.least is not None and value < row.least:
-            yield _Broken(row.members, row.least - value)
-        if row.most is not None and value > row.most:
-            turned = tuple([(-c, variable, option) for c, variable, option in row.members])
-            yield _Broken(turned, value - row.most)
+def _broken_constraints(instance: Instance, point: Point, ask: Questions) -> Iterator[_Broken]:
+    for constraint in instance.constraints:
+        value = _left_side(constraint, point, ask)
+        if constraint.least is not None and value < constraint.least:
+            yield _Broken(constraint.members, constraint.least - value)
+        if constraint.most is not None and value > constraint.most:
+            turned = tuple([(-c, variable, option) for c, variable, option in constraint.members])
+            yield _Broken(turned, value - constraint.most)
 
 
-def _left_side(row: LinearRow, point: Point, ask: Questions) -> int:
+def _left_side(constraint: LinearConstraint, point: Point, ask: Questions) -> int:
     """sum(coefficient x variable); an option counts 1 where it is chosen."""
     value = 0
-    for coefficient, variable, option in row.members:
+    for coefficient, variable, option in constraint.members:
         if option < 0:
             value += coefficient * ask.value(point, variable)
         else:
@@ -91,7 +92,7 @@ def _left_side(row: LinearRow, point: Point, ask: Questions) -> int:
 def _narrowings(
     instance: Instance, broken: _Broken, point: Point, ask: Questions
 ) -> Iterator[Instance]:
-    """The instance with the bound of one variable tightened so that the row holds, or half so."""
+    """The instance with one variable's bound tightened until the constraint holds, or half so."""
     for coefficient, variable, option in broken.members:
         if option >= 0:
             if (point.options[variable.position] == option) is (coefficient > 0):
@@ -112,13 +113,13 @@ def _narrowings(
 def _with_option(instance: Instance, choice: int, option: int, *, wanted: bool) -> Instance:
     """One option made the only one of its choice, or ruled out: what is out fits nowhere."""
 
-    def ruled(row: Budget) -> Budget:
+    def ruled(budget: Budget) -> Budget:
         taken = [
-            size if (number == option) is wanted else row.limit_bytes + 1
-            for number, size in enumerate(row.options[choice])
+            size if (number == option) is wanted else budget.limit_bytes + 1
+            for number, size in enumerate(budget.options[choice])
         ]
-        options = (*row.options[:choice], tuple(taken), *row.options[choice + 1 :])
-        return row._replace(options=options)
+        options = (*budget.options[:choice], tuple(taken), *budget.options[choice + 1 :])
+        return budget._replace(options=options)
 
     return instance._replace(
         budgets=tuple(map(ruled, instance.budgets)),
@@ -199,9 +200,11 @@ def _with_chunks(instance: Instance, most: int) -> Instance | None:
     number = len(chunks)
     return instance._replace(
         chunks=chunks,
-        budgets=tuple([row._replace(staging=row.staging[:number]) for row in instance.budgets]),
+        budgets=tuple(
+            [budget._replace(staging=budget.staging[:number]) for budget in instance.budgets]
+        ),
         every_budget=tuple(
-            [row._replace(staging=row.staging[:number]) for row in instance.every_budget]
+            [budget._replace(staging=budget.staging[:number]) for budget in instance.every_budget]
         ),
     )
 

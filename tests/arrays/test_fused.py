@@ -117,7 +117,7 @@ def test_other_quotas_are_no_other_kernel() -> None:
     for quota in (300, 3000, 7001):
         requests = one(33, count=2) | {"fill": {"batch": "b"}}
         launch = Launch(instance_of(micro(quota, caches=windows(9, 30), **requests)), "cpu")
-        rooms = launch.batch.layout.rooms(launch.arrays, None)
-        spec, _ = launch.spec(launch.columns(Scenarios(1), rooms), quota)
+        limits = launch.batch.layout.limits(launch.arrays, None)
+        spec, _ = launch.spec(launch.columns(Scenarios(1), limits), quota)
         specs.add(spec)
     assert len(specs) == 1

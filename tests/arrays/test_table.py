@@ -24,8 +24,8 @@ from support.micro import micro, one, pool
 from support.scenarios import assert_equal, quotas_around
 
 
-def rooms_of(batch: Batch, scenarios: Scenarios) -> list[Any]:
-    return batch.layout.rooms(batch.arrays, scenarios.quotas)
+def limits_of(batch: Batch, scenarios: Scenarios) -> list[Any]:
+    return batch.layout.limits(batch.arrays, scenarios.quotas)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -37,8 +37,8 @@ def test_a_table_over_granules_changes_nothing(seed: int) -> None:
     batch = Batch(instance)
     quotas = quotas_around(instance, np.random.default_rng(seed), 40)
     scenarios = Scenarios(400, np.tile(quotas, (10, 1)))
-    rooms = rooms_of(batch, scenarios)
-    swept = tabulate(batch, scenarios, rooms, None)
+    limits = limits_of(batch, scenarios)
+    swept = tabulate(batch, scenarios, limits, None)
     direct = one_by_one(instance, Scenarios(40, quotas))
     if swept is not None:
         assert_equal(swept.expand().mapped(lambda array: array[:40]), direct)
@@ -54,7 +54,7 @@ def test_a_staircase_changes_nothing(seed: int, unwind: bool) -> None:
     batch = Batch(instance)
     scenarios = Scenarios(24, quotas_around(instance, np.random.default_rng(seed), 24))
     assert_equal(
-        batch.solve(scenarios, rooms_of(batch, scenarios), None), one_by_one(instance, scenarios)
+        batch.solve(scenarios, limits_of(batch, scenarios), None), one_by_one(instance, scenarios)
     )
 
 
@@ -75,10 +75,10 @@ def test_bytes_that_fall_along_the_candidates(ranks: int) -> None:
     quotas = np.random.default_rng(1).integers(0, 900, (120, ranks))
     scenarios = Scenarios(120, quotas)
     batch = Batch(instance)
-    rooms = rooms_of(batch, scenarios)
-    stairs = build(batch, scenarios, rooms)
+    limits = limits_of(batch, scenarios)
+    stairs = build(batch, scenarios, limits)
     assert (stairs is None) == (ranks > 1)
-    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(instance, scenarios))
+    assert_equal(batch.solve(scenarios, limits, None), one_by_one(instance, scenarios))
 
 
 def staged(size: int, granule: int) -> Problem:
@@ -93,11 +93,11 @@ def test_unequal_quotas_take_the_least_of_the_lookups(size: int, granule: int) -
     instance = instance_of(staged(size, granule))
     scenarios = Scenarios(300, np.random.default_rng(2).integers(0, 4000, (300, 2)))
     batch = Batch(instance)
-    rooms = rooms_of(batch, scenarios)
-    stairs = build(batch, scenarios, rooms)
+    limits = limits_of(batch, scenarios)
+    stairs = build(batch, scenarios, limits)
     assert stairs is not None
     assert all(stair.inverse is not None for stair in stairs.stairs if len(set(stair.bytes)) > 1)
-    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(instance, scenarios))
+    assert_equal(batch.solve(scenarios, limits, None), one_by_one(instance, scenarios))
 
 
 @pytest.mark.parametrize("count", [None, 7])
@@ -106,9 +106,9 @@ def test_a_count_by_staircase(count: int | None) -> None:
     instance = instance_of(micro(**one(12, fit="count", **more)))
     scenarios = Scenarios(50, np.arange(50)[:, None] * 9)
     batch = Batch(instance)
-    rooms = rooms_of(batch, scenarios)
-    assert build(batch, scenarios, rooms) is not None
-    assert_equal(batch.solve(scenarios, rooms, None), one_by_one(instance, scenarios))
+    limits = limits_of(batch, scenarios)
+    assert build(batch, scenarios, limits) is not None
+    assert_equal(batch.solve(scenarios, limits, None), one_by_one(instance, scenarios))
 
 
 def test_few_scenarios_list_no_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_few_scenarios_list_no_candidates(monkeypatch: pytest.MonkeyPatch) -> No
     instance = instance_of(micro(**one(500_000, fit="capacity")))
     batch, scenarios = Batch(instance), Scenarios(1)
     monkeypatch.setattr(np, "unique", listed)
-    assert build(batch, scenarios, rooms_of(batch, scenarios)) is None
+    assert build(batch, scenarios, limits_of(batch, scenarios)) is None
 
 
 def test_equal_units_are_solved_once() -> None:
@@ -141,7 +141,7 @@ def test_shares_are_taken_of_every_byte() -> None:
     quotas = np.tile(np.arange(10, 90)[:, None], (8, 1))
     batch = Batch(instance)
     scenarios = Scenarios(len(quotas), quotas)
-    assert tabulate(batch, scenarios, rooms_of(batch, scenarios), None) is None
+    assert tabulate(batch, scenarios, limits_of(batch, scenarios), None) is None
     assert_equal(batch.fit(scenarios), one_by_one(instance, scenarios))
 
 
@@ -159,5 +159,5 @@ def test_pools_of_several_buffers(buffers: Buffers) -> None:
     assert budget.most_blocks(Arrays(), room, buffers).tolist() == expected
     scenarios = Scenarios(1501, np.arange(1501)[:, None])
     batch = Batch(instance)
-    found = batch.solve(scenarios, rooms_of(batch, scenarios), None)
+    found = batch.solve(scenarios, limits_of(batch, scenarios), None)
     assert_equal(found, one_by_one(instance, scenarios))

@@ -1,10 +1,8 @@
 """plan() beside a lean plain-Python planner on TensorRT-LLM's workload; JSON on standard output.
 
-"plan" is given a Problem that was never planned before at every call, its quota another one than
-that of the problems before it: the layout is known, as the reference's is before its clock starts.
-"plan_again" plans one Problem over and over, "plan_at_first" one of a layout that nobody planned
-before (everything kept is dropped first), "planner" a compiled shape for quotas that differ from
-call to call. A turn repeats its job for about two milliseconds.
+"plan" is given a freshly built Problem at every call, "validate" builds one from plain data,
+"planner" is one Planner asked for quotas that differ from call to call. Every plan is checked. A
+turn repeats its job for about two milliseconds.
 
 python tests/bench/planner.py [--rounds N]
 """
@@ -21,7 +19,6 @@ from typing import Any
 
 from kvplan.models import Problem
 from kvplan.solver import Planner, plan
-from kvplan.solver.known import forget
 
 sys.path.insert(0, str(Path(__file__).parent))
 from instances import GRANULE, WINDOWS, nine_caches, slot_bytes
@@ -58,35 +55,34 @@ def measure(requests: int, rounds: int) -> dict[str, Any]:
     planner = Planner(problem)
     figures = [quota - k * GRANULE for k in range(DIFFERENT)]
     quotas = cycle(figures)
-    # Only the last few problems are kept, so each of these is a new one whenever its turn comes.
-    problems = cycle([nine_caches(requests, str(figure)) for figure in figures])
+    # What a problem works out once is dropped with it: each is built anew before the clock starts.
+    data = problem.model_dump(mode="json", exclude_unset=True)
+    fresh: list[Problem] = []
+
+    def build() -> None:
+        fresh[:] = [Problem.model_validate(data) for _ in range(DIFFERENT)]
+
     lean, job = reference_job(requests, quota)
     block_aligned, _ = job()
     assert lean.evaluations == EVALUATIONS[requests]
     exact = plan(problem).requests[0].capacity
     assert planner.plan(quota=quota).requests[0].capacity == exact >= block_aligned
 
-    def met() -> None:
-        """Let the layout be known, as after two problems of it; the first plans forget it."""
-        plan(problem)
-        plan(next(problems))
-
     times = interleaved(
         {
             "reference": job,
-            "plan": lambda: plan(next(problems)),
-            "plan_again": partial(plan, problem),
-            "plan_at_first": lambda: (forget(), plan(problem)),
+            "plan": lambda: plan(fresh.pop()),
+            "validate": lambda: Problem.model_validate(data),
             "planner": lambda: planner.plan(quota=next(quotas)),
         },
         rounds,
         warm=3,
-        before={"plan": met},
+        before={"plan": build},
         least_ms=SAMPLE_MS,
     )
     faster = {
         f"{name}_faster_by": round(times["reference"] / times[name], 1)
-        for name in ("plan", "plan_again", "plan_at_first", "planner")
+        for name in ("plan", "planner")
     }
     return {
         **{f"{name}_ms": round(value, 4) for name, value in times.items()},

@@ -20,7 +20,8 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Problem
 from kvplan.solver import plan
-from kvplan.solver.answer.assemble import Credit, assemble
+from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.cpsat.fill import filled
 from kvplan.solver.cpsat.goals import goal_values
 from kvplan.solver.cpsat.program import build_program

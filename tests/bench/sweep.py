@@ -71,9 +71,9 @@ def operations(instance: Instance, scenarios: Scenarios, number: int) -> float:
     for candidates in batch.candidates.values():
         candidates.arrays = batch.arrays
     part = scenarios.part(0, min(number, scenarios.number))
-    rooms = batch.layout.rooms(batch.arrays, part.quotas)
+    limits = batch.layout.limits(batch.arrays, part.quotas)
     Counted.elements = 0
-    batch._tile(part, rooms)
+    batch._tile(part, limits)
     return Counted.elements / part.number
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import oracle, plan
-from kvplan.solver.explain.remedies.lowered_floors import relaxed_plan
+from kvplan.solver.relaxed import relaxed_plan
 
 DATA: dict[str, Any] = {
     "ranks": [{"name": "r0", "quota": 1000}],

@@ -106,7 +106,7 @@ def test_glm_a_wrong_merge_of_ranks_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = load("atom_glm52_tp8")
-    monkeypatch.setattr(formulation, "merge_rows", mutation)
+    monkeypatch.setattr(formulation, "merge_budgets", mutation)
     with pytest.raises(CheckFailed, match="exceeds its quota") as caught:
         plan(problem)
     short = [n for n in GLM_COUNTS if n < count]

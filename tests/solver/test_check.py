@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +14,9 @@ import pytest
 from kvplan.models import CheckFailed, Problem
 from kvplan.models.ranks import Rank
 from kvplan.solver import Planner, check, plan, solve_confirmed
-from kvplan.solver.check import Check, Decisions
+from kvplan.solver.check import Check, Decisions, needs
 from kvplan.solver.check.bytes import quota_of
-from kvplan.solver.check.needs import NOTHING, Rule, arrays_of, hold, hold_many
+from kvplan.solver.check.needs import Rule, sums_of
 from kvplan.solver.oracle import check as replay
 from kvplan.solver.oracle import memory
 from support.micro import micro, one, pool
@@ -127,10 +126,10 @@ def test_the_quota_of_readings_is_stated_again() -> None:
 
 def test_granules_and_floors_of_a_resize_are_held() -> None:
     problem = micro(3 * GIB, pools=[{"name": "p", "bytes": MIB, "granule": "auto"}])
-    held = SimpleNamespace(granules={"r0": 32 * MIB}, floors={"p": 4})
+    held: dict[str, Any] = {"granules": {"r0": 32 * MIB}, "floors": {"p": 4}}
     assert Check(problem).broken(decided(blocks=(1,)), (4 * MIB,)) == []
-    assert Check(problem, held).broken(decided(blocks=(4,)), (32 * MIB,)) == []
-    few, large = Check(problem, held).broken(decided(blocks=(3,)), (31 * MIB,))[:2]
+    assert Check(problem, **held).broken(decided(blocks=(4,)), (32 * MIB,)) == []
+    few, large = Check(problem, **held).broken(decided(blocks=(3,)), (31 * MIB,))[:2]
     assert few == "pool p has 3 usable blocks, 4 are needed"
     assert large.startswith("rank r0 exceeds its quota by 1_048_576 B")
 
@@ -179,32 +178,35 @@ def drawn_rule(rng: random.Random) -> Rule:
     return Rule(
         pool=0,
         kind=kind,
-        block_tokens=rng.randint(1, 9),
-        groups=1,
-        extra=rng.choice((0, 1)),
-        reach=rng.randint(1, 60),
+        t=rng.randint(1, 9),
+        m=1,
+        x=rng.choice((0, 1)),
         sink=rng.randint(0, 3),
+        window=rng.randint(1, 60),
         flight=rng.randint(1, 9),
-        shares_flight=rng.random() < 0.3,
+        per_batch=rng.random() < 0.3,
         state=1,
         scratch=rng.choice((None, (1, 3, 2), (0, 1, 0))) if kind == "live" else None,
     )
 
 
 @pytest.mark.parametrize("scale", [1, 2**40, 2**61])
-def test_many_requests_need_what_each_of_them_needs(scale: int) -> None:
+def test_many_requests_need_what_each_of_them_needs(
+    scale: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Columns of 64 bits, and of Python integers where those could be too few."""
     rng = random.Random(scale)
     for _ in range(300):
-        rule, shared = drawn_rule(rng), rng.choice((0, 0, 2))
+        rule, prefix = drawn_rule(rng), rng.choice((0, 0, 17))
         loads = []
         for _ in range(rng.randint(1, 40)):
             capacity = rng.randint(1, 200) * scale
             loads.append((capacity, rng.randint(0, capacity), rng.randint(1, 3)))
-        columns = arrays_of([rule], [*zip(*loads, strict=True)], 0)
-        assert (columns[0].dtype == object) == (scale == 2**61)
-        found = hold_many(rule, columns, rule.flight, shared)
-        assert found == hold(rule, loads, rule.flight, shared, NOTHING)
+        columns = [*zip(*loads, strict=True)]
+        one_by_one = sum([sums_of([rule], [[c], [h], [n]], prefix, 0)[0] for c, h, n in loads])
+        monkeypatch.setattr(needs, "MANY", 1)
+        assert sums_of([rule], columns, prefix, 0) == [one_by_one]
+        monkeypatch.undo()
 
 
 def test_a_kept_check_is_quick() -> None:

@@ -9,11 +9,13 @@ import pytest
 from kvplan.kernels.search.search import Search
 from kvplan.models import CheckFailed, Disagreement, Infeasible, Problem, SolverError
 from kvplan.solver import plan, solve_confirmed
-from kvplan.solver.answer.assemble import Credit, assemble
+from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.credit import Credit
 from kvplan.solver.cpsat import constraints as rules
 from kvplan.solver.cpsat import program
 from kvplan.solver.formulate.formulation import formulate
-from kvplan.solver.solve import choose as solve_module
+from kvplan.solver.solve import choose, confirm
+from kvplan.solver.solve.bisect import incumbent_of
 from support.micro import micro, one, pool
 
 PREFILL = {"requested": 40, "min": 4, "step": 4, "staging": [{"name": "s", "per_token": 1}]}
@@ -72,13 +74,13 @@ def test_a_program_without_its_floors_is_found_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_program_that_is_too_strict_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = rules.row_bytes
+    real = rules.budget_bytes
 
     def seven_bytes_more(*arguments: Any) -> Any:
         form = real(*arguments)
         return form._replace(constant=form.constant + 7)
 
-    monkeypatch.setattr(rules, "row_bytes", seven_bytes_more)
+    monkeypatch.setattr(rules, "budget_bytes", seven_bytes_more)
     with pytest.raises(Disagreement):
         solve_confirmed(problem())
 
@@ -86,21 +88,21 @@ def test_a_program_that_is_too_strict_is_found_out(monkeypatch: pytest.MonkeyPat
 def test_a_plan_where_the_search_finds_none_is_a_disagreement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = solve_module.search
     asked: list[Search] = []
 
-    def second_time_blind(nested: Search) -> Any:
-        asked.append(nested)
-        return real(nested) if len(asked) == 1 else None
+    def second_time_blind(search: Search) -> Any:
+        asked.append(search)
+        return incumbent_of(search) if len(asked) == 1 else None
 
-    monkeypatch.setattr(solve_module, "search", second_time_blind)
+    for module in (choose, confirm):
+        monkeypatch.setattr(module, "incumbent_of", second_time_blind)
     with pytest.raises(Disagreement, match="cp-sat found a plan where the search found none"):
         solve_confirmed(problem())
     assert len(asked) == 2
 
 
 def test_a_search_that_refuses_too_soon_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solve_module, "search", lambda _: None)
+    monkeypatch.setattr(choose, "incumbent_of", lambda _: None)
     with pytest.raises(Disagreement, match="the search proves that none exists"):
         solve_confirmed(problem())
     with pytest.raises(Infeasible):
@@ -124,13 +126,13 @@ def broken(update: dict[str, Any], **sections: Any) -> str:
         **{**pool(multiple_of=3), **sections},
     )
     formulation = formulate(given)
-    nested = Search(formulation.instance)
-    found = solve_module.search(nested)
+    search = Search(formulation.instance)
+    found = incumbent_of(search)
     assert found is not None
-    assemble(formulation, nested, found, Credit("auto", "nested"))
+    assemble(formulation, search, found, Credit("auto", "nested"))
     wrong = found._replace(point=found.point._replace(**update))
     with pytest.raises(CheckFailed) as caught:
-        assemble(formulation, nested, wrong, Credit("auto", "nested"))
+        assemble(formulation, search, wrong, Credit("auto", "nested"))
     assert isinstance(caught.value, SolverError)
     return str(caught.value).removeprefix("the computed plan is wrong and was not returned: ")
 

@@ -11,7 +11,7 @@ from kvplan.kernels.instance import (
     BatchRequests,
     FixedRequests,
     GivenRequests,
-    LinearRow,
+    LinearConstraint,
     Variable,
 )
 from kvplan.models import InvalidProblem, Problem
@@ -160,23 +160,27 @@ def test_goals_of_fill(fill: Any, last: list[str]) -> None:
     [
         (
             {"terms": {"blocks:p": 4, "blocks:q": -5}, "min": 0, "max": 4},
-            LinearRow(((4, Variable("blocks", 0), -1), (-5, Variable("blocks", 1), -1)), 0, 4),
+            LinearConstraint(
+                ((4, Variable("blocks", 0), -1), (-5, Variable("blocks", 1), -1)), 0, 4
+            ),
         ),
         (
             {"terms": {"prefill": "1/2", "experts": "-3/4"}, "min": "1/3", "max": "5/3"},
-            LinearRow(((2, Variable("prefill"), -1), (-3, Variable("experts"), -1)), 2, 6),
+            LinearConstraint(((2, Variable("prefill"), -1), (-3, Variable("experts"), -1)), 2, 6),
         ),
         (
             {"terms": {"prefill": 1}, "min": "-1/2", "max": "-1/2"},
-            LinearRow(((1, Variable("prefill"), -1),), 0, -1),
+            LinearConstraint(((1, Variable("prefill"), -1),), 0, -1),
         ),
         (
             {"terms": {"choice:w=y": 2, "copies:late": 1}, "min": 1},
-            LinearRow(((2, Variable("choice", 0), 1), (1, Variable("copies", 1), -1)), 1, None),
+            LinearConstraint(
+                ((2, Variable("choice", 0), 1), (1, Variable("copies", 1), -1)), 1, None
+            ),
         ),
     ],
 )
-def test_a_constraint_in_whole_numbers(constraint: Any, expected: LinearRow) -> None:
+def test_a_constraint_in_whole_numbers(constraint: Any, expected: LinearConstraint) -> None:
     """Coefficients are scaled; a bound that is not whole is rounded to the inside."""
     instance = instance_of(micro(1000, **EVERYTHING, constraints=[constraint]))
     assert instance.constraints == (expected,)

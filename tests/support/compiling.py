@@ -45,8 +45,8 @@ def compile_for(architecture: str, path: str) -> dict[str, int]:
     from kvplan.solver.formulate.formulation import formulate
 
     launch = Launch(formulate(Problem.load(path)), "cpu")
-    rooms = launch.batch.layout.rooms(launch.arrays, None)
-    spec, _ = launch.spec(launch.columns(Scenarios(1), rooms), 1000)
+    limits = launch.batch.layout.limits(launch.arrays, None)
+    spec, _ = launch.spec(launch.columns(Scenarios(1), limits), 1000)
     source = ASTSource(
         fn=search_kernel,
         signature={

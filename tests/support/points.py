@@ -14,7 +14,7 @@ from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Instance, Variable
 from kvplan.kernels.search.bounds import Bounds
 from kvplan.kernels.values import Point, constraint_value, holds
-from kvplan.solver.answer.in_use import row_bytes
+from kvplan.solver.answer.in_use import budget_bytes
 
 MOST_OPEN = 60  # counts that only the quota bounds
 MISSES = 4  # values that do not fit, after which no larger one is tried
@@ -158,7 +158,8 @@ def keeps_every_rule(instance: Instance, demand: Demand, point: Point) -> bool:
             if usable * pool.use_num < raw * pool.use_den:
                 return False
     return all(
-        row_bytes(instance, budget, point) <= budget.limit_bytes for budget in instance.every_budget
+        budget_bytes(instance, budget, point) <= budget.limit_bytes
+        for budget in instance.every_budget
     ) and all(
         holds(row, constraint_value(instance, demand, point, row)) for row in instance.constraints
     )

@@ -8,7 +8,7 @@ from kvplan.kernels.search.ordered import solve
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Plan, Problem
-from kvplan.solver.solve import choose as solve_module
+from kvplan.solver.solve import choose, confirm
 from support.micro import micro, one
 
 SLOTS = {"slot_bytes": 7, "max_slots": 12}
@@ -45,7 +45,8 @@ def blind_search(monkeypatch: pytest.MonkeyPatch) -> None:
         first, *rest = found.bounds
         return found._replace(bounds=(first, *(None for _ in rest)), exact=False)
 
-    monkeypatch.setattr(solve_module, "search", search)
+    for module in (choose, confirm):
+        monkeypatch.setattr(module, "incumbent_of", search)
 
 
 def with_fields(answer: Plan) -> tuple[str, str, str]:

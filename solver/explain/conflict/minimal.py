@@ -56,8 +56,8 @@ def _worst_last(problem: Problem, held: Held | None, items: list[Item]) -> list[
     consumers and staging by their bytes."""
     instance = formulate(bare(problem), held).instance
     short = dict.fromkeys(range(len(problem.ranks)), 0)
-    for row, missing in shortage_at_floors(instance).rows:
-        short[row.rank] = max(short[row.rank], missing)
+    for budget, missing in shortage_at_floors(instance).budgets:
+        short[budget.rank] = max(short[budget.rank], missing)
     kinds = list(dict.fromkeys(item.kind for item in items))
     if held is not None and "pool minimum" in kinds:  # the floors are what a resize is about
         kinds.remove("pool minimum")

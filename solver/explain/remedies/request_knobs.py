@@ -18,7 +18,8 @@ from kvplan.solver.explain.nearest import first_working, nearest_of_classes
 from kvplan.solver.explain.paths import request_path
 from kvplan.solver.explain.remedies.knob import Knob
 from kvplan.solver.explain.remedies.what_if import WhatIf
-from kvplan.solver.solve.plan import plan
+from kvplan.solver.formulate.formulation import formulate
+from kvplan.solver.solve.choose import solve_formulation
 
 _MOST_TRIED = 16  # requests of a batch that is one demand
 _CAPACITY, _COUNT = "capacity", "count"  # kinds of fit
@@ -211,7 +212,8 @@ def _shrinking(what_if: WhatIf, b: int, r: int, eases: frozenset[Item]) -> Knob:
     def find(what_if: WhatIf, knob: Knob) -> int | None:
         if not what_if.fits_with(knob.written(0)):
             return None
-        return plan(what_if.changed(knob.written(0))).requests[place].capacity
+        changed = formulate(what_if.changed(knob.written(0)), what_if.held)
+        return solve_formulation(changed).requests[place].capacity
 
     return Knob(
         f"{request_path(what_if.problem, b, r)}.fit",

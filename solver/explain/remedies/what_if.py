@@ -56,8 +56,10 @@ class WhatIf:
 
     def short_bytes(self, rank: int | None = None) -> int:
         """Bytes that a rank (or the shortest of all) lacks in its worst phase."""
-        rows = self.shortage.rows
-        return max((missing for row, missing in rows if rank in (None, row.rank)), default=0)
+        budgets = self.shortage.budgets
+        return max(
+            (missing for budget, missing in budgets if rank in (None, budget.rank)), default=0
+        )
 
     def changed(self, *overrides: str) -> Problem:
         """The problem after --set.
@@ -95,7 +97,7 @@ class WhatIf:
 
     @staticmethod
     def _still(formulation: Formulation, shortage: Shortage) -> str:
-        if shortage.rows or shortage.pools:
+        if shortage.budgets or shortage.pools:
             return describe(formulation, shortage)
         return "the linear constraints still cannot hold"
 

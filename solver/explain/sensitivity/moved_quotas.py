@@ -1,4 +1,4 @@
-"""Answers at other quotas: the same integers with the rooms of some ranks moved."""
+"""Answers at other quotas: the same integers with the limits of some ranks moved."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fractions import Fraction
 from kvplan.kernels.instance import Instance
 from kvplan.models import Problem
 from kvplan.models.elastic import Consumer, Option
-from kvplan.solver.answer.in_use import row_bytes
+from kvplan.solver.answer.in_use import budget_bytes
 from kvplan.solver.answer.shortages import shortage_at_floors
 from kvplan.solver.explain.feasible import goal_values
-from kvplan.solver.formulate.budgets import at_rank, auto_granule, build_rows, merge_rows
+from kvplan.solver.formulate.budgets import at_rank, auto_granule, build_budgets, merge_budgets
 from kvplan.solver.formulate.formulation import formulate
 
 Values = tuple[Fraction, ...]
@@ -24,7 +24,7 @@ class MovedQuotas:
         self.problem = problem
         self.instance = formulate(problem).instance
         self.automatic = problem.has_auto_granules
-        self._rows: dict[tuple[int, ...], Instance] = {}
+        self._by_granules: dict[tuple[int, ...], Instance] = {}
         self._known: dict[tuple[frozenset[int], int], Values | None] = {}
 
     def values(self, ranks: Collection[int], more_bytes: int) -> Values | None:
@@ -43,26 +43,28 @@ class MovedQuotas:
         """Bytes left on every rank with everything elastic at its floor."""
         point = shortage_at_floors(self.instance).point
         slack = [rank.quota_bytes for rank in self.problem.ranks]
-        for row in self.instance.every_budget:
-            free = row.limit_bytes - row_bytes(self.instance, row, point)
-            slack[row.rank] = min(slack[row.rank], free)
+        for budget in self.instance.every_budget:
+            free = budget.limit_bytes - budget_bytes(self.instance, budget, point)
+            slack[budget.rank] = min(slack[budget.rank], free)
         return slack
 
     def _terms(self, ranks: frozenset[int], more_bytes: int) -> Instance:
-        """Rows of the granules at the new quotas, every room moved."""
+        """Budgets of the granules at the new quotas, every limit moved."""
         granules = self._granules(ranks, more_bytes)
-        base = self._rows.get(granules)
+        base = self._by_granules.get(granules)
         if base is None:
             named = zip(self.problem.ranks, granules, strict=True)
-            rows = build_rows(self.problem, {rank.name: size for rank, size in named})
-            base = self._rows[granules] = self.instance._replace(every_budget=rows)
+            budgets = build_budgets(self.problem, {rank.name: size for rank, size in named})
+            base = self._by_granules[granules] = self.instance._replace(every_budget=budgets)
         moved = tuple(
-            row._replace(limit_bytes=row.limit_bytes + more_bytes, quota=row.quota + more_bytes)
-            if row.rank in ranks
-            else row
-            for row in base.every_budget
+            budget._replace(
+                limit_bytes=budget.limit_bytes + more_bytes, quota=budget.quota + more_bytes
+            )
+            if budget.rank in ranks
+            else budget
+            for budget in base.every_budget
         )
-        return base._replace(every_budget=moved, budgets=merge_rows(moved))
+        return base._replace(every_budget=moved, budgets=merge_budgets(moved))
 
     def _granules(self, ranks: frozenset[int], more_bytes: int) -> tuple[int, ...]:
         """The "auto" granule of every rank; 1 where no pool asks for it."""

@@ -1,0 +1,57 @@
+"""Values that decisions may take: fitted requests, the prefill chunk, expert slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.models.demands import Batch
+from kvplan.models.elastic import Experts, Prefill
+from kvplan.models.problem import request_name
+
+
+def fitted_faults(batch: Batch, index: int, capacity: int, count: int) -> Iterator[str]:
+    """C >= max(1, C - H, min_capacity, with a prefix of P tokens C - H + P); count >= min_count."""
+    request, name, flight = batch.requests[index], request_name(batch, index), 0
+    value, least, most = count, request.min_count or 1, request.count
+    other, asked = capacity, request.capacity
+    if request.fit == "capacity":
+        flight, prefix = request.flight_tokens, batch.shared_prefix
+        least = max(1, flight, request.min_capacity or 1, prefix and prefix + flight)
+        value, most, other = capacity, request.capacity, count
+        asked = 1 if request.count is None else request.count
+    if value < least or (most is not None and value > most):
+        yield f"{name} = {value} is outside {least} to {most}"
+    if other != asked:
+        yield f"{name} asks for {asked}, which may not become {other}"
+
+
+def is_candidate(prefill: Prefill | None, chunk: int | None) -> bool:
+    """Whether a chunk is the requested one, listed, or min + k step below it."""
+    if prefill is None or chunk is None:
+        return prefill is None and chunk is None
+    if chunk == prefill.requested or prefill.chunks is not None:
+        return chunk == prefill.requested or chunk in (prefill.chunks or ())
+    least = prefill.min or min(prefill.step or prefill.requested, prefill.requested)
+    return least <= chunk <= prefill.requested and (chunk - least) % (prefill.step or 1) == 0
+
+
+def least_kept(experts: Experts | None, slots: int | None) -> int | None:
+    """Slots that stay in prefill: max(min(slots, keep), slots - floor(fraction x slots))."""
+    if experts is None or experts.lend is None or slots is None:
+        return slots
+    return max(min(slots, experts.lend.keep), slots - int(experts.lend.fraction * slots))
+
+
+def expert_faults(experts: Experts | None, slots: int | None, kept: int | None) -> Iterator[str]:
+    """min_slots <= slots <= max_slots, or those that have a size; least kept <= kept <= slots."""
+    if experts is None or slots is None or kept is None:
+        if [experts, slots, kept] != [None] * 3:
+            yield f"{slots} expert slots, {kept} of them in prefill, is no answer here"
+        return
+    sizes, most = experts.slot_bytes, experts.max_slots
+    if most is None and not isinstance(sizes, int):
+        most = sum([count for count, _ in sizes])
+    if slots < experts.min_slots or (most is not None and slots > most):
+        yield f"{slots} expert slots are outside {experts.min_slots} to {most}"
+    if not (least_kept(experts, slots) or 0) <= kept <= slots:
+        yield f"{kept} of {slots} expert slots stay during prefill"
