@@ -11,7 +11,7 @@ from kvplan.kernels.values import Answer, Point
 from kvplan.models import Plan, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.answer.credit import Credit
-from kvplan.solver.answer.fields import deferred_fields
+from kvplan.solver.answer.deferred_fields import deferred_fields
 from kvplan.solver.digest import DECISIONS, digest_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check

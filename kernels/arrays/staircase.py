@@ -17,8 +17,8 @@ from kvplan.kernels.arrays.scenarios import Scenarios
 from kvplan.kernels.instance import Variable
 
 if TYPE_CHECKING:
-    from kvplan.kernels.arrays.compiled import Batch
-    from kvplan.kernels.arrays.search import Search
+    from kvplan.kernels.arrays.batch import Batch
+    from kvplan.kernels.arrays.search.search import Search
 
 MOST_STEPS = 1 << 20
 MOST_CELLS = 1 << 22

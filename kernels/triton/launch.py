@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.kernels.arrays.arrays import Array
+from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.arrays.columns import checked, ranges_of
-from kvplan.kernels.arrays.compiled import Batch
-from kvplan.kernels.arrays.limits import Limits
+from kvplan.kernels.arrays.integer_range import Limits
 from kvplan.kernels.arrays.results import Fits
 from kvplan.kernels.arrays.scenarios import RefusedError, Scenarios
-from kvplan.kernels.arrays.search import Search
-from kvplan.kernels.arrays.tile import Tile
-from kvplan.kernels.triton.spec import Spec, SpecBuilder, power_of_two
+from kvplan.kernels.arrays.search.search import Search
+from kvplan.kernels.arrays.search.tile import Tile
+from kvplan.kernels.triton.constants import Spec, SpecBuilder, power_of_two
 
 THREADS = 128
 INTERPRETED_LANES = 1 << 14

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
-from kvplan.solver.cpsat.goals import variable_value
-from kvplan.solver.cpsat.sizes import (
+from kvplan.solver.cpsat.program.goal_forms import variable_value
+from kvplan.solver.cpsat.program.sizes import (
     blocks_within,
     budget_bytes,
     fewest_kept,

@@ -10,9 +10,9 @@ from kvplan.kernels.values import Answer
 from kvplan.solver.cpsat.coupled import fill_coupled
 from kvplan.solver.cpsat.driver import Driver, Verdict
 from kvplan.solver.cpsat.fill import filled
-from kvplan.solver.cpsat.goals import goal_values
-from kvplan.solver.cpsat.model import ContradictionError
-from kvplan.solver.cpsat.program import Program, build_program
+from kvplan.solver.cpsat.model.integer_model import ContradictionError
+from kvplan.solver.cpsat.program.goal_forms import goal_values
+from kvplan.solver.cpsat.program.program import Program, build_program
 
 Bounds = tuple[Fraction | int | None, ...]
 

@@ -24,7 +24,7 @@ from kvplan.models.demands import Batch, GivenColumns
 from kvplan.models.problem import request_name
 from kvplan.solver.check import Check
 from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
-from kvplan.solver.formulate.caches import cache_rules, expert_rule, pool_rules
+from kvplan.solver.formulate.cache_rules import cache_rules, expert_rule, pool_rules
 from kvplan.solver.formulate.objectives import (
     fill_batch,
     fill_pools,

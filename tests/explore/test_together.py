@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver.explore import explore, together
-from kvplan.solver.explore.blocks import blocks_of
+from kvplan.solver.explore import batched, explore
 from kvplan.solver.explore.figures import Figures
 from kvplan.solver.explore.grid import Grid, build_grid
+from kvplan.solver.explore.grid_blocks import blocks_of
 from kvplan.solver.explore.sweep import solve_grid
 from support.cases import CASES, load
 from support.explored import RICH
@@ -33,7 +33,7 @@ def assert_same(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> tuple[Figures, i
             count += len(left)
             yield written, left
 
-    solve_block = together.solve_block
+    solve_block = batched.solve_block
     monkeypatch.setattr("kvplan.solver.explore.sweep.solve_block", counted)
     found = solve_grid(grid)
     assert_equal(found, one_by_one(grid))
@@ -129,7 +129,7 @@ def test_auto_granules_and_chunks_that_are_no_candidates(monkeypatch: pytest.Mon
 def test_tiles_and_their_order_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     vary = {"ranks.r0.quota": "1MiB:70MiB:1MiB", "resume_utilization": "0.9,0.5"}
     whole = solve_grid(build_grid(PROBLEM, vary))
-    monkeypatch.setattr(together, "TILE_ROWS", 7)
+    monkeypatch.setattr(batched, "TILE_ROWS", 7)
     calls: list[tuple[int, int]] = []
     assert_equal(solve_grid(build_grid(PROBLEM, vary), lambda *call: calls.append(call)), whole)
     assert calls == sorted(set(calls))

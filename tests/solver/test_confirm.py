@@ -9,10 +9,10 @@ import pytest
 from kvplan.kernels.search.search import Search
 from kvplan.models import CheckFailed, Disagreement, Infeasible, Problem, SolverError
 from kvplan.solver import plan, solve_confirmed
-from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.assembled_plan import assemble
 from kvplan.solver.answer.credit import Credit
-from kvplan.solver.cpsat import constraints as rules
-from kvplan.solver.cpsat import program
+from kvplan.solver.cpsat.program import constraints as rules
+from kvplan.solver.cpsat.program import program
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.solve import choose, confirm
 from kvplan.solver.solve.bisect import incumbent_of

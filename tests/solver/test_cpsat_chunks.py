@@ -11,9 +11,9 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
-from kvplan.solver.cpsat import chunks as chunks_module
-from kvplan.solver.cpsat.chunks import Stretch, create_chunks, lines
-from kvplan.solver.cpsat.model import Model
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.program import chunks as chunks_module
+from kvplan.solver.cpsat.program.chunks import Stretch, create_chunks, lines
 from support.instances import random_problem
 from support.solutions import at, solutions
 

@@ -8,8 +8,8 @@ import pytest
 
 from kvplan.kernels.instance import Objective, ObjectiveTerm, Variable
 from kvplan.kernels.values import term_value
-from kvplan.solver.cpsat.goals import _curve_form, goal_scale
-from kvplan.solver.cpsat.model import Model
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.program.goal_forms import _curve_form, goal_scale
 from support.solutions import at, solutions
 
 CURVES: dict[str, list[tuple[int, int]]] = {

@@ -13,8 +13,8 @@ from kvplan.kernels.values import Answer
 from kvplan.solver import plan
 from kvplan.solver.cpsat import Verdict, driver, refutes, solve_program
 from kvplan.solver.cpsat.driver import Driver
-from kvplan.solver.cpsat.model import Model, total
-from kvplan.solver.cpsat.program import least_point
+from kvplan.solver.cpsat.model.integer_model import Model, total
+from kvplan.solver.cpsat.program.program import least_point
 from support.instance import instance_of
 from support.instances import small_problem
 from support.micro import micro, one, pool
@@ -25,7 +25,7 @@ SHARED = {"kvplan.kernels.instance", "kvplan.kernels.values"}
 
 def test_it_stands_on_the_instance_alone() -> None:
     """No need, no byte, no bound of the search: the vocabulary and plain points only."""
-    for path in Path(kvplan.solver.cpsat.__path__[0]).glob("*.py"):
+    for path in Path(kvplan.solver.cpsat.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 module = node.module

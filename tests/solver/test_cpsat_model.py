@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from kvplan.solver.cpsat.model import (
+from kvplan.solver.cpsat.model.integer_model import (
     ContradictionError,
     Linear,
     Model,

@@ -11,14 +11,14 @@ import pytest
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point, copies_held
-from kvplan.solver.cpsat import chunks as chunks_module
-from kvplan.solver.cpsat.constraints import add_copies
-from kvplan.solver.cpsat.domains import Domains
-from kvplan.solver.cpsat.given import Given
-from kvplan.solver.cpsat.model import Model
-from kvplan.solver.cpsat.needs import Needs
-from kvplan.solver.cpsat.program import build_program, least_point
-from kvplan.solver.cpsat.variables import create_variables
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.program import chunks as chunks_module
+from kvplan.solver.cpsat.program.constraints import add_copies
+from kvplan.solver.cpsat.program.decision_variables import create_variables
+from kvplan.solver.cpsat.program.domains import Domains
+from kvplan.solver.cpsat.program.given import Given
+from kvplan.solver.cpsat.program.needs import Needs
+from kvplan.solver.cpsat.program.program import build_program, least_point
 from support.instance import instance_of, windows
 from support.micro import cache, micro, one, pool
 from support.points import keeps_every_rule

@@ -6,7 +6,7 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
-from kvplan.solver.report.elastic import budget_lines
+from kvplan.solver.report.elastic_lines import budget_lines
 from support.instances import small_problem
 from support.micro import micro, one, pool
 

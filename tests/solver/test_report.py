@@ -13,7 +13,7 @@ from kvplan.models import Infeasible, Plan, Problem, Shortfall
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.solver.report import report
 from kvplan.solver.report.machine import json_of
-from kvplan.solver.report.wording import rank_runs, share
+from kvplan.solver.report.phrases import rank_runs, share
 from support.plans import GIB, plan_of, rank_plan, refusal
 
 PLAN = """\

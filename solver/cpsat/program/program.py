@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
-from kvplan.solver.cpsat.constraints import (
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.model.linear_forms import Linear
+from kvplan.solver.cpsat.program.constraints import (
     add_budgets,
     add_floors,
     add_lending,
     add_linear,
     copies_of_batches,
 )
-from kvplan.solver.cpsat.domains import Domains, domains_of
-from kvplan.solver.cpsat.given import Given
-from kvplan.solver.cpsat.goals import goal_form, goal_scale
-from kvplan.solver.cpsat.linear import Linear
-from kvplan.solver.cpsat.model import Model
-from kvplan.solver.cpsat.needs import Needs
-from kvplan.solver.cpsat.variables import Variables, create_variables
+from kvplan.solver.cpsat.program.decision_variables import Variables, create_variables
+from kvplan.solver.cpsat.program.domains import Domains, domains_of
+from kvplan.solver.cpsat.program.given import Given
+from kvplan.solver.cpsat.program.goal_forms import goal_form, goal_scale
+from kvplan.solver.cpsat.program.needs import Needs
 
 
 class Program(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import gcd
 
-from kvplan.solver.cpsat.linear import Linear, constant, negated, total
-from kvplan.solver.cpsat.rows import ContradictionError, Rows, TooLargeError
+from kvplan.solver.cpsat.model.constraint_rows import ContradictionError, Rows, TooLargeError
+from kvplan.solver.cpsat.model.linear_forms import Linear, constant, negated, total
 
 __all__ = ["ContradictionError", "Linear", "Model", "TooLargeError", "constant", "total"]
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from kvplan.kernels.arrays import Fits, RefusedError, Scenarios
-from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.instance import Instance
-from kvplan.solver.explore.blocks import Block, Rows
-from kvplan.solver.explore.budgets import copies_held, first_rows, tightest
+from kvplan.solver.explore.budget_bytes import copies_held, first_rows, tightest
 from kvplan.solver.explore.figures import Figures, Numbers, Words
+from kvplan.solver.explore.grid_blocks import Block, Rows
 from kvplan.solver.explore.lacking import lacking
 from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.sweep.fit import groups_of
-from kvplan.solver.sweep.scenarios import columns_of
+from kvplan.solver.sweep.named_scenarios import columns_of
 
 During = Callable[[int], None]
 TILE_ROWS = 1 << 16

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvplan.kernels.arrays.arrays import Array, Integers
-from kvplan.kernels.arrays.budget import most_blocks
 from kvplan.kernels.arrays.candidates import Candidates
-from kvplan.kernels.arrays.state import State
-from kvplan.kernels.arrays.tile import Tile
+from kvplan.kernels.arrays.search.array_bytes import most_blocks
+from kvplan.kernels.arrays.search.state import State
+from kvplan.kernels.arrays.search.tile import Tile
 from kvplan.kernels.instance import Variable
 
 Predicate = Callable[[Array], Array]

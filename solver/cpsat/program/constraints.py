@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kvplan.kernels.instance import Budget, Buffers, Instance, Objective
 from kvplan.kernels.values import rises
-from kvplan.solver.cpsat.linear import Linear, constant, total
-from kvplan.solver.cpsat.model import Model
-from kvplan.solver.cpsat.variables import Variables
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
+from kvplan.solver.cpsat.program.decision_variables import Variables
 
 
 def add_floors(

@@ -19,8 +19,8 @@ from kvplan.kernels.instance import (
     PoolRule,
     VariableRequest,
 )
-from kvplan.solver.cpsat.given import Given
-from kvplan.solver.cpsat.sizes import (
+from kvplan.solver.cpsat.program.given import Given
+from kvplan.solver.cpsat.program.sizes import (
     blocks_within,
     fewest_kept,
     pool_bytes,

@@ -6,10 +6,10 @@ Each ceil and floor is a pair of inequalities; `given` has the constants.
 from __future__ import annotations
 
 from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, PREFILL, CacheRule, Instance
-from kvplan.solver.cpsat.given import Given, placeholder_blocks
-from kvplan.solver.cpsat.linear import Linear, constant, total
-from kvplan.solver.cpsat.model import Model
-from kvplan.solver.cpsat.variables import Variables
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
+from kvplan.solver.cpsat.program.decision_variables import Variables
+from kvplan.solver.cpsat.program.given import Given, placeholder_blocks
 
 
 class Needs:

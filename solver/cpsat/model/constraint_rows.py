@@ -11,7 +11,7 @@ from math import gcd
 
 from ortools.sat.python import cp_model
 
-from kvplan.solver.cpsat.linear import Linear, constant
+from kvplan.solver.cpsat.model.linear_forms import Linear, constant
 
 LARGEST_ROW = 2**62  # sum of |coefficient| x largest |bound|; CP-SAT refuses more
 _Expr = cp_model.LinearExpr

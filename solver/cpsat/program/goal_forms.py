@@ -9,10 +9,10 @@ from math import lcm
 
 from kvplan.kernels.instance import Instance, Objective, ObjectiveTerm, Variable
 from kvplan.kernels.values import Point, curve_at, rises, term_value
-from kvplan.solver.cpsat.constraints import form_of
-from kvplan.solver.cpsat.linear import Linear, constant, total
-from kvplan.solver.cpsat.model import Model
-from kvplan.solver.cpsat.variables import Variables
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
+from kvplan.solver.cpsat.program.constraints import form_of
+from kvplan.solver.cpsat.program.decision_variables import Variables
 
 
 def goal_scale(goal: Objective) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kvplan.kernels.arrays.batch import Batch
+from kvplan.kernels.arrays.budget_layout import BudgetLayout
 from kvplan.kernels.arrays.candidates import falling_points
-from kvplan.kernels.arrays.compiled import Batch
-from kvplan.kernels.arrays.layout import BudgetLayout
 from kvplan.kernels.arrays.needs import BatchNeeds
 from kvplan.kernels.arrays.scenarios import RefusedError
 from kvplan.kernels.instance import FLIGHT, LIVE, PEAK, STATE, CacheRule, Instance

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.kernels.arrays.arrays import Array, Arrays, Integers
-from kvplan.kernels.arrays.budget import (
+from kvplan.kernels.arrays.budget_layout import BudgetLayout, Layout
+from kvplan.kernels.arrays.needs import Needs
+from kvplan.kernels.arrays.scenarios import Given, Scenarios
+from kvplan.kernels.arrays.search.array_bytes import (
     expert_bytes,
     least_kept,
     most_blocks,
     pool_bytes,
     rounded_up,
 )
-from kvplan.kernels.arrays.layout import BudgetLayout, Layout
-from kvplan.kernels.arrays.needs import Needs
-from kvplan.kernels.arrays.scenarios import Given, Scenarios
-from kvplan.kernels.arrays.state import State
+from kvplan.kernels.arrays.search.state import State
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Buffers
 from kvplan.kernels.need import ceil_div

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.report.document import Column, Lines, Row, State, Table
-from kvplan.solver.report.elastic import Elastic, Range
-from kvplan.solver.report.wording import rank_runs, share
+from kvplan.solver.report.elastic_lines import Elastic, Range
+from kvplan.solver.report.phrases import rank_runs, share
 
 MOST_TABLES = 8
 _BOUNDS = {

@@ -32,7 +32,7 @@ def assemble(
     }
 
     def later() -> dict[str, Any]:
-        from kvplan.solver.answer.fields import (
+        from kvplan.solver.answer.deferred_fields import (
             deferred_fields,  # loaded when a plan is first looked at
         )
 

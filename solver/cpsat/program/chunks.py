@@ -12,9 +12,9 @@ from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
 
-from kvplan.solver.cpsat.linear import Linear, constant, total
-from kvplan.solver.cpsat.model import Model
-from kvplan.solver.cpsat.rows import ContradictionError
+from kvplan.solver.cpsat.model.constraint_rows import ContradictionError
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
 
 MOST_LITERALS = 16
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from kvplan.models.elastic import Experts, Option
 from kvplan.models.problem import Problem
+from kvplan.solver.oracle.byte_tables import Array, Row, fixed_row, slot_rows
 from kvplan.solver.oracle.memory import expert_bytes, quota_of
-from kvplan.solver.oracle.rows import Array, Row, fixed_row, slot_rows
 
 
 class Setting(NamedTuple):

@@ -13,7 +13,7 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, goal_value
 from kvplan.models import InvalidProblem, Plan
 from kvplan.models.messages import one_line, shown
-from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.assembled_plan import assemble
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.answer.refusal import infeasible
 from kvplan.solver.formulate.formulation import Formulation

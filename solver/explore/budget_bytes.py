@@ -9,8 +9,8 @@ import numpy as np
 
 from kvplan.kernels.arrays import Fits, Scenarios
 from kvplan.kernels.arrays.arrays import Arrays
-from kvplan.kernels.arrays.budget import expert_bytes, pool_bytes
 from kvplan.kernels.arrays.needs import Needs
+from kvplan.kernels.arrays.search.array_bytes import expert_bytes, pool_bytes
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Instance
 from kvplan.solver.formulate.budgets import merge_key

@@ -10,18 +10,18 @@ from threading import Lock
 from typing import Any
 
 from kvplan.kernels.arrays.arrays import Array, Arrays
+from kvplan.kernels.arrays.budget_layout import Layout
 from kvplan.kernels.arrays.candidates import Candidates
 from kvplan.kernels.arrays.columns import checked, ranges_of
-from kvplan.kernels.arrays.goals import Goals
-from kvplan.kernels.arrays.layout import Layout
-from kvplan.kernels.arrays.limits import Limits, refused_goals
+from kvplan.kernels.arrays.integer_range import Limits, refused_goals
 from kvplan.kernels.arrays.needs import Needs
 from kvplan.kernels.arrays.results import Fits, widths
 from kvplan.kernels.arrays.scenarios import RefusedError, Scenarios
-from kvplan.kernels.arrays.search import Search
+from kvplan.kernels.arrays.search.goal_order import Goals
+from kvplan.kernels.arrays.search.search import Search
+from kvplan.kernels.arrays.search.tile import Tile
 from kvplan.kernels.arrays.staircase import Staircase, build
 from kvplan.kernels.arrays.table import Swept, tabulate
-from kvplan.kernels.arrays.tile import Tile
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kvplan.kernels.arrays.arrays import Array, Integers
-from kvplan.kernels.arrays.budget import expert_bytes, least_kept, pool_bytes
 from kvplan.kernels.arrays.results import Fits
-from kvplan.kernels.arrays.search import Search
+from kvplan.kernels.arrays.search.array_bytes import expert_bytes, least_kept, pool_bytes
+from kvplan.kernels.arrays.search.search import Search
+from kvplan.kernels.arrays.search.state import State, put
 from kvplan.kernels.arrays.staircase import Staircase
-from kvplan.kernels.arrays.state import State, put
 from kvplan.kernels.instance import Variable
 
 

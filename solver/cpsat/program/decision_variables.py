@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
-from kvplan.solver.cpsat.chunks import Chunks, create_chunks
-from kvplan.solver.cpsat.domains import Domains
-from kvplan.solver.cpsat.linear import Linear, constant, total
-from kvplan.solver.cpsat.model import Model
-from kvplan.solver.cpsat.sizes import fewest_kept
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
+from kvplan.solver.cpsat.program.chunks import Chunks, create_chunks
+from kvplan.solver.cpsat.program.domains import Domains
+from kvplan.solver.cpsat.program.sizes import fewest_kept
 
 
 class Variables(NamedTuple):

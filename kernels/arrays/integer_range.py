@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kvplan.kernels.arrays.layout import BudgetLayout, Layout
+from kvplan.kernels.arrays.budget_layout import BudgetLayout, Layout
 from kvplan.kernels.arrays.scenarios import RefusedError
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance

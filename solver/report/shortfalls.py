@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.models import Infeasible
 from kvplan.solver.report.document import Column, Lines, Row, Table
-from kvplan.solver.report.wording import number, rank_runs
+from kvplan.solver.report.phrases import number, rank_runs
 
 MOST_REASONS = 8
 
