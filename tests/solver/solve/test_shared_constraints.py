@@ -11,7 +11,7 @@ from kvplan.solver import plan
 from kvplan.solver.oracle import best, check
 from support.decisions import expected, found
 from support.micro import micro
-from support.shared_rows import shared_row_problem
+from support.shared_constraints import shared_row_problem
 from support.solvers import agreed
 
 INSTANCES = 1_024
