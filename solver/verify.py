@@ -69,7 +69,7 @@ def _proof(plan: Plan, instance: Instance) -> Iterator[str]:
 
 def _texts(formulation: Formulation, plan: Plan) -> Iterator[str]:
     """Ledger, what binds and notes are those that follow from the decisions."""
-    nothing = (0,) * len(formulation.instance.goals)  # the oracle has looked at the goals
+    nothing = (0,) * len(formulation.instance.objectives)  # the oracle has looked at the goals
     answer = Answer(_point(formulation, plan), nothing, nothing, exact=plan.status == "optimal")
     decisions = {name: getattr(plan, name) for name in DECISIONS}
     credit = Credit(plan.proof.solver, plan.proof.certificate)

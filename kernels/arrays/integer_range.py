@@ -62,7 +62,7 @@ class Limits:
         raws = [self._raw(index, batch) for index, batch in enumerate(self.instance.batches)]
         copied = {
             term.variable.position
-            for goal in self.instance.goals
+            for goal in self.instance.objectives
             for term in goal.members
             if term.variable.kind == "copies"
         }
@@ -145,7 +145,7 @@ def refused_goals(instance: Instance) -> str | None:
     """What the batched search cannot take, by name; None where it can."""
     if instance.constraints:
         return f"linear constraints ({len(instance.constraints)})"
-    for goal in instance.goals:
+    for goal in instance.objectives:
         if goal.single is None:
             return f"weighted goal {goal.label}"
     return None

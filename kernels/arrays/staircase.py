@@ -65,7 +65,7 @@ class Staircase:
 def build(batch: Batch, scenarios: Scenarios, limits: list[Array]) -> Staircase | None:
     """The staircase of the first goal; None where lookups would not be exact, or not pay."""
     instance = batch.instance
-    variable = instance.goals[0].single if instance.goals else None
+    variable = instance.objectives[0].single if instance.objectives else None
     if not scenarios.only_quotas or len(instance.fitted) != 1 or variable is None:
         return None
     if variable.kind not in ("capacity", "count"):

@@ -19,7 +19,7 @@ UNBOUNDED = 1 << 61  # blocks; `limits` keeps every figure below
 Numbers = tuple[Any, ...]
 
 
-class Goal(NamedTuple):
+class Step(NamedTuple):
     """One step of the search."""
 
     kind: str  # start, a variable's kind, settle or end
@@ -40,7 +40,7 @@ class Spec(NamedTuple):
     fitted: Numbers  # (flight, bears attention, is count, period, points padded, points, offset,
     # offset of residues, residues)
     budgets: Numbers  # (buffers by pool, layers, lent, offset of staging or -1, of options or -1)
-    goals: tuple[Goal, ...]
+    steps: tuple[Step, ...]
     tail: tuple[int, ...]
     shares: Numbers  # (pool, numerator, denominator)
     experts: Numbers  # (sizes, granule, keep, lend num, lend den)
@@ -87,8 +87,8 @@ class SpecBuilder:
         experts = instance.experts
         starts = power_of_two(len(batch.layout.starts))
         fitted = tuple(self._fitted(index) for index in range(len(instance.fitted)))
-        goals, tail = self._goals(copied)
-        lanes = starts * max(goal.classes * goal.demands for goal in goals)
+        steps, tail = self._steps(copied)
+        lanes = starts * max(step.classes * step.demands for step in steps)
         if lanes > MOST_LANES:
             raise RefusedError(f"the Triton kernel does not take {lanes} lanes a scenario")
         return Spec(
@@ -97,7 +97,7 @@ class SpecBuilder:
             copied=tuple(range(len(batches) - len(copied), len(batches))),
             fitted=fitted,
             budgets=tuple(self._budget(each, starts) for each in batch.layout.budgets),
-            goals=goals,
+            steps=steps,
             tail=tail,
             shares=tuple(
                 (pool, share.numerator, share.denominator) for pool, share in instance.fill_shares
@@ -114,7 +114,7 @@ class SpecBuilder:
             least_slots=experts.least if experts is not None else 0,
             starts=starts,
             options=len(batch.layout.starts),
-            kept_rounds=self.rounds + len(instance.goals),
+            kept_rounds=self.rounds + len(instance.objectives),
             unbounded=UNBOUNDED,
         )
 
@@ -156,7 +156,7 @@ class SpecBuilder:
         copied = sorted(
             {
                 goal.single.position
-                for goal in self.instance.goals
+                for goal in self.instance.objectives
                 if goal.single is not None and goal.single.kind == "copies"
             }
         )
@@ -217,15 +217,15 @@ class SpecBuilder:
         )
         return buffers, budget.layers, budget.lent, staging, options
 
-    def _goals(self, copied: list[int]) -> tuple[tuple[Goal, ...], tuple[int, ...]]:
+    def _steps(self, copied: list[int]) -> tuple[tuple[Step, ...], tuple[int, ...]]:
         """Every step, and the pools of the last goals that are filled in one pass."""
         instance: Instance = self.instance
         free = [not fitted.is_count for fitted in instance.fitted]
-        goals = [self._goal("start", 0, free, 0)]
+        steps = [self._step("start", 0, free, 0)]
         tail_from = _tail_from(instance)
-        for number, goal in enumerate(instance.goals[:tail_from]):
+        for number, goal in enumerate(instance.objectives[:tail_from]):
             if number == instance.fill_from:
-                goals.append(self._goal("settle", 0, free, 0))
+                steps.append(self._step("settle", 0, free, 0))
             variable = goal.single
             assert variable is not None
             kind, position, extra = variable.kind, variable.position, 0
@@ -234,18 +234,18 @@ class SpecBuilder:
                 extra = self._add(by_option + [0] * (power_of_two(len(by_option)) - len(by_option)))
             elif kind == "copies":
                 position, extra = copied.index(position), self.most_copies
-            goals.append(self._goal(kind, position, free, self.rounds + number, extra))
+            steps.append(self._step(kind, position, free, self.rounds + number, extra))
             if kind == "capacity":
                 free[position] = False
         if instance.fill_from >= tail_from:
-            goals.append(self._goal("settle", 0, free, 0))
-        goals.append(self._goal("end", 0, [False] * len(free), 0))
-        tail = [goal.single for goal in instance.goals[tail_from:]]
-        return tuple(goals), tuple(each.position for each in tail if each is not None)
+            steps.append(self._step("settle", 0, free, 0))
+        steps.append(self._step("end", 0, [False] * len(free), 0))
+        tail = [goal.single for goal in instance.objectives[tail_from:]]
+        return tuple(steps), tuple(each.position for each in tail if each is not None)
 
-    def _goal(
+    def _step(
         self, kind: str, position: int, free: list[bool], rounds: int, extra: int = 0
-    ) -> Goal:
+    ) -> Step:
         """Lanes of a step: classes of its own capacity, demands of the other free ones."""
         classes, demands, strides = 1, 1, []
         for index in range(len(free)):
@@ -257,14 +257,14 @@ class SpecBuilder:
             else:
                 strides.append(demands)
                 demands *= power_of_two(self.batch.candidates[index].points)
-        return Goal(kind, position, classes, demands, tuple(strides), rounds, extra)
+        return Step(kind, position, classes, demands, tuple(strides), rounds, extra)
 
 
 def _tail_from(instance: Instance) -> int:
     """The first goal of fill from which on only pools are raised."""
-    start = len(instance.goals)
+    start = len(instance.objectives)
     while start > instance.fill_from:
-        variable = instance.goals[start - 1].single
+        variable = instance.objectives[start - 1].single
         if variable is None or variable.kind != "blocks":
             break
         start -= 1

@@ -89,7 +89,7 @@ class Launch:
         )
         chunk, slots = int(columns[-2].max()), int(columns[-1].max())
         rounds = []
-        for goal in self.instance.goals:
+        for goal in self.instance.objectives:
             assert goal.single is not None
             kind, position = goal.single
             span = {"prefill": chunk, "experts": slots, "copies": most_copies}.get(kind, 0)
@@ -138,7 +138,7 @@ class Launch:
 
 def tile_of(spec: Spec, number: int, *, interpreted: bool) -> int:
     """Scenarios of a program: about one lane a thread; many where it is interpreted."""
-    lanes = spec.starts * max(goal.classes * goal.demands for goal in spec.goals)
+    lanes = spec.starts * max(step.classes * step.demands for step in spec.steps)
     wanted = INTERPRETED_LANES if interpreted else THREADS
     return max(1, min(wanted // lanes, power_of_two(number)))
 

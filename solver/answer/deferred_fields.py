@@ -44,7 +44,7 @@ def deferred_fields(
 
 
 def _proof(formulation: Formulation, answer: Answer, credit: Credit) -> Proof:
-    goals = zip(formulation.instance.goals, answer.values, answer.bounds, strict=True)
+    goals = zip(formulation.instance.objectives, answer.values, answer.bounds, strict=True)
     return Proof(
         solver=credit.solver,
         status="optimal" if answer.exact else "feasible",

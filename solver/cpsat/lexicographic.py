@@ -81,11 +81,11 @@ def _decide(program: Program, driver: Driver, limits: Bounds) -> tuple[Verdict, 
     """Goal after goal, then fill; once a goal stays unproven, later ones are only bettered."""
     bounds: list[Fraction | None] = []
     exact = True
-    if not any(form.terms for form, _ in program.goals):
+    if not any(form.terms for form, _ in program.objectives):
         verdict = driver.satisfy()
         if verdict in (Verdict.INFEASIBLE, Verdict.UNKNOWN):
             return verdict, None
-    for number, (form, scale) in enumerate(program.goals):
+    for number, (form, scale) in enumerate(program.objectives):
         if not form.terms:
             bounds.append(Fraction(form.constant, scale) if exact else None)
             continue

@@ -145,5 +145,5 @@ def first_line(error: Exception) -> str:
 def _proven(search: Search, point: Point) -> Answer:
     """The batched search takes plain goals alone, so each is at its bound."""
     instance = search.instance
-    values = tuple(goal_value(instance, search.demand, point, goal) for goal in instance.goals)
+    values = tuple(goal_value(instance, search.demand, point, goal) for goal in instance.objectives)
     return Answer(point, values, values, exact=True)

@@ -53,7 +53,7 @@ def open_defaults(problem: Problem) -> bool:
     instance = formulation.instance
     program = build_program(instance)
     model = program.model
-    for form, _ in program.goals:
+    for form, _ in program.objectives:
         if form.terms:
             model.cp.maximize(model.expr(form))
             solver = cp_model.CpSolver()

@@ -26,7 +26,7 @@ class Goals:
         state = self.tile.undecided
         alive = self.search.possible(state)
         feasible = self.arrays.xp.any(alive, axis=0, keepdims=True)
-        goals = self.instance.goals
+        goals = self.instance.objectives
         for number, goal in enumerate(goals):
             variable = goal.single
             assert variable is not None

@@ -36,7 +36,7 @@ def goal_values(
     def worth(term: ObjectiveTerm) -> Fraction:
         return term_value(term, variable_value(instance, point, raws, term.variable))
 
-    return tuple([sum(map(worth, goal.members), Fraction(0)) for goal in instance.goals])
+    return tuple([sum(map(worth, goal.members), Fraction(0)) for goal in instance.objectives])
 
 
 def variable_value(

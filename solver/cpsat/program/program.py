@@ -23,13 +23,13 @@ from kvplan.solver.cpsat.program.needs import Needs
 
 
 class Program(NamedTuple):
-    """A built model with its decisions and the goals that CP-SAT decides."""
+    """A built model with its decisions and the objectives that CP-SAT decides."""
 
     model: Model
     instance: Instance
     variables: Variables
     raws: list[list[Linear]]  # blocks by batch and pool
-    goals: tuple[tuple[Linear, int], ...]  # form and scale, in order
+    objectives: tuple[tuple[Linear, int], ...]  # form and scale, in order
 
     def point(self) -> Point:
         """The decisions at the model's current hint (the last solution)."""
@@ -77,13 +77,17 @@ def build_program(
     add_floors(model, instance, variables, raws)
     add_lending(model, instance, variables)
     add_budgets(model, instance, variables)
-    wanted = instance.goals if instance.blocks_are_coupled else instance.goals[: instance.fill_from]
+    wanted = (
+        instance.objectives
+        if instance.blocks_are_coupled
+        else instance.objectives[: instance.fill_from]
+    )
     copies = copies_of_batches(model, instance, variables, raws, wanted)
     add_linear(model, instance, variables, copies)
-    goals = tuple(
+    objectives = tuple(
         [(goal_form(model, instance, variables, copies, goal), goal_scale(goal)) for goal in wanted]
     )
-    return Program(model, instance, variables, raws, goals)
+    return Program(model, instance, variables, raws, objectives)
 
 
 def least_point(instance: Instance) -> Point:

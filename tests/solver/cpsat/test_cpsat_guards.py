@@ -42,7 +42,7 @@ def test_a_hint_changes_no_answer(seed: int) -> None:
     plain = solve_program(instance)
     point = least_point(instance)
     worst = point._replace(usable=tuple(10**9 for _ in point.usable), experts=10**6, kept=-5)
-    values = tuple(0 for _ in instance.goals)
+    values = tuple(0 for _ in instance.objectives)
     for hint in (point, worst):
         wrong = Answer(hint, values, tuple(None for _ in values), exact=True)
         hinted = solve_program(instance, wrong)

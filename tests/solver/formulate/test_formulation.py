@@ -123,7 +123,9 @@ DEFAULT = ["count:n", "capacity:c", "capacity:d", "choice:w", "prefill", "expert
 
 
 def labels(**sections: Any) -> list[str]:
-    return [goal.label for goal in instance_of(micro(1000, **{**EVERYTHING, **sections})).goals]
+    return [
+        goal.label for goal in instance_of(micro(1000, **{**EVERYTHING, **sections})).objectives
+    ]
 
 
 def test_default_goals_then_fill_follow_in_their_order() -> None:
