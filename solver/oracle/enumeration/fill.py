@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.enumeration.points import Mask, Points
 from kvplan.solver.oracle.enumeration.space import Space
-from kvplan.solver.oracle.rows import Array
 
 
 def fill_shares(points: Points) -> list[tuple[str, Fraction]]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.enumeration.space import Space
 from kvplan.solver.oracle.linear import Linear
-from kvplan.solver.oracle.rows import Array
 
 Mask = npt.NDArray[np.bool_]
 

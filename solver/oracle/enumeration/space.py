@@ -12,10 +12,10 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.pools import Pool
 from kvplan.models.problem import Problem
 from kvplan.solver.oracle import needs
+from kvplan.solver.oracle.byte_tables import Array, limits_of, pool_rows, rows_of, staging_rows
+from kvplan.solver.oracle.combinations import Settings
 from kvplan.solver.oracle.enumeration.demand import Axis, Demand, capacity_axis, least_need, named
 from kvplan.solver.oracle.memory import at_stage, quota_of
-from kvplan.solver.oracle.rows import Array, limits_of, pool_rows, rows_of, staging_rows
-from kvplan.solver.oracle.settings import Settings
 
 
 class PoolTable(NamedTuple):
