@@ -10,7 +10,7 @@ import numpy as np
 
 from kvplan.models.elastic import Experts, Option
 from kvplan.models.problem import Problem
-from kvplan.solver.oracle.byte_tables import Array, Row, fixed_row, slot_rows
+from kvplan.solver.oracle.byte_tables import Array, Budget, fixed_by_budget, slots_by_budget
 from kvplan.solver.oracle.memory import expert_bytes, quota_of
 
 
@@ -29,24 +29,24 @@ class Settings:
     """
 
     def __init__(
-        self, problem: Problem, rows: Sequence[Row], check_size: Callable[[int], None]
+        self, problem: Problem, budgets: Sequence[Budget], check_size: Callable[[int], None]
     ) -> None:
         self.problem = problem
-        self.in_prefill = np.array([row.phase == "prefill" for row in rows])
+        self.in_prefill = np.array([budget.phase == "prefill" for budget in budgets])
         self.slots: Sequence[int | None] = (None,)
         if problem.experts is not None:
             self.slots = legal_slots(problem, problem.experts, check_size)
-            self.slot_rows = slot_rows(problem.experts, rows, self.slots[-1])
+            self.slots_by_budget = slots_by_budget(problem.experts, budgets, self.slots[-1])
         ways = itertools.product(*(range(len(choice.options)) for choice in problem.choices))
         self.all = [Setting(way, slots) for way in ways for slots in self.slots]
         check_size(len(self.all))
-        fixed = fixed_row(rows, problem.consumers)
+        fixed = fixed_by_budget(budgets, problem.consumers)
         chosen = {
-            way: fixed + fixed_row(rows, self._options(way))
+            way: fixed + fixed_by_budget(budgets, self._options(way))
             for way in {setting.options for setting in self.all}
         }
         table = [chosen[each.options] + self.kept(each)[1][0] for each in self.all]
-        self.table: Array = np.array(table, np.int64)  # [setting, row]
+        self.table: Array = np.array(table, np.int64)  # [setting, budget]
 
     def _options(self, way: tuple[int, ...]) -> tuple[Option, ...]:
         return tuple(
@@ -54,13 +54,15 @@ class Settings:
         )
 
     def kept(self, setting: Setting) -> tuple[list[int | None], Array]:
-        """Numbers of slots that may stay in prefill, rising, and bytes of all slots [kept, row]."""
+        """Slots that may stay in prefill, rising, and bytes of all slots [kept, budget]."""
         if setting.slots is None or self.problem.experts is None:
             return [None], np.zeros((1, len(self.in_prefill)), np.int64)
         kept = [
             n for n in range(setting.slots + 1) if may_keep(self.problem.experts, setting.slots, n)
         ]
-        table = np.where(self.in_prefill, self.slot_rows[kept], self.slot_rows[setting.slots])
+        table = np.where(
+            self.in_prefill, self.slots_by_budget[kept], self.slots_by_budget[setting.slots]
+        )
         return [*kept], table
 
     def values(self, variable: str) -> list[int]:  # of every setting

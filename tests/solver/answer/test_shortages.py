@@ -1,6 +1,6 @@
-"""What a wish lacks, byte for byte: with it the wish is granted, with a byte less it is not.
+"""What a request lacks, byte for byte: with it it is granted, with a byte less it is not.
 
-The judge plans for the wish alone, under constraints that hold what was decided before it.
+The judge plans for the request alone, under constraints that hold what was decided before it.
 """
 
 from __future__ import annotations

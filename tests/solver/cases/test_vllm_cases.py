@@ -69,8 +69,8 @@ def test_gemma_null_block_serves_no_request(reserved: int, copies: int, tokens: 
     assert (tight.blocks["paged"], tight.floors["paged"]) == (4 * 3590, 3590)
     assert tight.copies == copies
     long = "batches.longest.requests.long"
-    wish = (f"{long}.capacity=262144", f"{long}.fit=capacity")
-    assert plan(load("vllm_gemma3_27b", null, *wish)).requests[0].capacity == tokens
+    asked = (f"{long}.capacity=262144", f"{long}.fit=capacity")
+    assert plan(load("vllm_gemma3_27b", null, *asked)).requests[0].capacity == tokens
 
 
 def test_gpt_oss_context_that_fits_where_startup_was_refused() -> None:

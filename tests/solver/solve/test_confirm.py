@@ -52,8 +52,8 @@ def test_a_search_that_stops_too_early_is_found_out(monkeypatch: pytest.MonkeyPa
     """The model's box leaves room beyond what the search says, so CP-SAT goes there."""
     real = Search.largest
 
-    def too_small(self: Search, world: Any, variable: Any) -> int | None:
-        found = real(self, world, variable)
+    def too_small(self: Search, bounds: Any, variable: Any) -> int | None:
+        found = real(self, bounds, variable)
         return found if found is None or variable.kind != "capacity" else found - 1
 
     monkeypatch.setattr(Search, "largest", too_small)
