@@ -1,6 +1,6 @@
 """The integer vocabulary of a problem: what the arithmetic and the search see.
 
-Everything is plain integers (and exact fractions in goals), indexed by position: pools, caches,
+Everything is plain integers (exact fractions in objectives), indexed by position: pools, caches,
 batches, fitted requests, chunks, choices. `solver.formulation` builds it from a problem.
 """
 
@@ -195,7 +195,7 @@ class Instance(NamedTuple):
     experts: ExpertRule | None
     choices: tuple[int, ...]  # number of options of each
     budgets: tuple[Budget, ...]  # merged: equal left sides keep the smallest limit
-    goals: tuple[Objective, ...]  # the user's, the default ones, then fill
+    objectives: tuple[Objective, ...]  # the user's, the default ones, then fill
     fill_from: int  # first goal of fill
     constraints: tuple[LinearConstraint, ...]
     fill_batch: int | None
@@ -210,5 +210,7 @@ class Instance(NamedTuple):
         If not, fill is arithmetic once everything else is decided.
         """
         tied = [variable for c in self.constraints for _, variable, _ in c.members]
-        tied += [term.variable for goal in self.goals if not goal.single for term in goal.members]
+        tied += [
+            term.variable for goal in self.objectives if not goal.single for term in goal.members
+        ]
         return any(variable.kind in ("blocks", "copies") for variable in tied)

@@ -25,7 +25,7 @@ from kvplan.solver.solve.plan import check_arguments, device_of
 from kvplan.solver.solve.resizable import plan_formulation
 
 if TYPE_CHECKING:
-    from kvplan.solver.solve.device import Kernel
+    from kvplan.solver.solve.on_device import Kernel
 
 _MOST_RATIOS = 8  # shares that are kept
 _MOST_COMPILED = 64  # that are kept: ranks whose granules differ freely have thousands

@@ -11,7 +11,7 @@ from kvplan.kernels.values import Answer, Point
 from kvplan.models import Plan, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.answer.credit import Credit
-from kvplan.solver.answer.fields import deferred_fields
+from kvplan.solver.answer.deferred_fields import deferred_fields
 from kvplan.solver.digest import DECISIONS, digest_of, question_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
@@ -72,7 +72,7 @@ def _proof(plan: Plan, instance: Instance) -> Iterator[str]:
 
 def _texts(formulation: Formulation, plan: Plan) -> Iterator[str]:
     """Ledger, what binds and notes are those that follow from the decisions."""
-    nothing = (0,) * len(formulation.instance.goals)  # the oracle has looked at the goals
+    nothing = (0,) * len(formulation.instance.objectives)  # the oracle has looked at the goals
     answer = Answer(_point(formulation, plan), nothing, nothing, exact=plan.status == "optimal")
     decisions = {name: getattr(plan, name) for name in DECISIONS}
     credit = Credit(plan.proof.solver, plan.proof.certificate)

@@ -4,7 +4,7 @@
 and on torch tensors; `kernels.triton` fuses the same search into one launch.
 """
 
-from kvplan.kernels.arrays.compiled import fit
+from kvplan.kernels.arrays.batch import fit
 from kvplan.kernels.arrays.results import Fits
 from kvplan.kernels.arrays.scenarios import Given, RefusedError, Scenarios
 

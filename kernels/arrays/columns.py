@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kvplan.kernels.arrays.limits import Ranges
+from kvplan.kernels.arrays.integer_range import Ranges
 from kvplan.kernels.arrays.needs import refuse_capacities, refuse_counts
 from kvplan.kernels.arrays.scenarios import Given, RefusedError, Scenarios
 
 if TYPE_CHECKING:
-    from kvplan.kernels.arrays.compiled import Batch
+    from kvplan.kernels.arrays.batch import Batch
 
 
 def checked(batch: Batch, scenarios: Scenarios) -> Scenarios:

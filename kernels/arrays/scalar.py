@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kvplan.kernels.arrays.layout import Layout
+from kvplan.kernels.arrays.budget_layout import Layout
 from kvplan.kernels.arrays.results import Fits, widths
 from kvplan.kernels.arrays.scenarios import Scenarios
 from kvplan.kernels.instance import BatchRequests, Budget, FixedRequests, Instance, VariableRequest

@@ -17,8 +17,8 @@ from kvplan.kernels.arrays.scenarios import Scenarios
 from kvplan.kernels.instance import Variable
 
 if TYPE_CHECKING:
-    from kvplan.kernels.arrays.compiled import Batch
-    from kvplan.kernels.arrays.search import Search
+    from kvplan.kernels.arrays.batch import Batch
+    from kvplan.kernels.arrays.search.search import Search
 
 MOST_STEPS = 1 << 20
 MOST_CELLS = 1 << 22
@@ -65,7 +65,7 @@ class Staircase:
 def build(batch: Batch, scenarios: Scenarios, limits: list[Array]) -> Staircase | None:
     """The staircase of the first goal; None where lookups would not be exact, or not pay."""
     instance = batch.instance
-    variable = instance.goals[0].single if instance.goals else None
+    variable = instance.objectives[0].single if instance.objectives else None
     if not scenarios.only_quotas or len(instance.fitted) != 1 or variable is None:
         return None
     if variable.kind not in ("capacity", "count"):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from array_api_compat import array_namespace
 
 from kvplan.kernels.arrays.arrays import Array
-from kvplan.kernels.arrays.budget import floor_units
 from kvplan.kernels.arrays.results import Fits
 from kvplan.kernels.arrays.scenarios import Scenarios
+from kvplan.kernels.arrays.search.array_bytes import floor_units
 
 if TYPE_CHECKING:
-    from kvplan.kernels.arrays.compiled import Batch, Progress
+    from kvplan.kernels.arrays.batch import Batch, Progress
 
 LEAST_SCENARIOS = 256
 MOST_CELLS = 1 << 24

@@ -21,7 +21,7 @@ def solve(search: Search) -> Answer | None:
     good point and a bound. Linear constraints are not looked at here.
     """
     bounds, tops, exact = search.starts(), list[Number | None](), True
-    for number, goal in enumerate(search.instance.goals):
+    for number, goal in enumerate(search.instance.objectives):
         if number >= search.instance.fill_from and _is_fill(search.instance, number, bounds):
             return _filled(search, bounds[0], tops, number, exact)
         variable, proven = goal.single, True
@@ -45,7 +45,7 @@ def _is_fill(instance: Instance, number: int, bounds: Sequence[Bounds]) -> bool:
     """Whether only pools are left to raise, one after the other."""
     if len(bounds) > 1:
         return False
-    singles = [goal.single for goal in instance.goals[number:]]
+    singles = [goal.single for goal in instance.objectives[number:]]
     return all(single is not None and single.kind == "blocks" for single in singles)
 
 
@@ -56,7 +56,7 @@ def _filled(
     demand = search.fitting(bounds)
     if demand is None:
         return None
-    pools = [goal.members[0].variable.position for goal in search.instance.goals[number:]]
+    pools = [goal.members[0].variable.position for goal in search.instance.objectives[number:]]
     demand = search.raised(bounds, demand, pools)
     reached = [demand.usable[pool] if exact else None for pool in pools]
     return _finished(search, bounds, demand, [*tops, *reached], exact)
@@ -87,18 +87,20 @@ def _finished(
     demand = share_out(search, bounds, demand)
     point = point_at(bounds, demand, most_kept(search, bounds, demand))
     instance = search.instance
-    values = tuple([goal_value(instance, search.demand, point, goal) for goal in instance.goals])
+    values = tuple(
+        [goal_value(instance, search.demand, point, goal) for goal in instance.objectives]
+    )
     return Answer(point, values, tuple(tops), exact)
 
 
 def complete(search: Search, bounds: Bounds, decided: Sequence[Number | None]) -> Answer:
     """Fill and finish where every goal before fill is decided."""
     tops = list(decided)
-    for number in range(search.instance.fill_from, len(search.instance.goals)):
+    for number in range(search.instance.fill_from, len(search.instance.objectives)):
         if _is_fill(search.instance, number, [bounds]):
             answer = _filled(search, bounds, tops, number, exact=True)
             break
-        variable = search.instance.goals[number].single
+        variable = search.instance.objectives[number].single
         assert variable is not None
         (bounds, *_), top = raise_single(search, [bounds], variable)
         tops.append(top)

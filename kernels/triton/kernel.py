@@ -102,23 +102,23 @@ def search_kernel(
     F: tl.constexpr = len(SPEC.fitted)
     option = tl.arange(0, SPEC.starts)[None, :, None, None].to(tl.int64)
     state = start_of(inputs, steps, tables, scenario, inside, option, SPEC)
-    alive = (option < SPEC.options) & possible(state, -1, SPEC.goals[0], SPEC)
+    alive = (option < SPEC.options) & possible(state, -1, SPEC.steps[0], SPEC)
     feasible = some(alive, 1)
     chosen = scenario * 0
-    for g in tl.static_range(1, len(SPEC.goals) - 1):  # the last one is the end
-        if SPEC.goals[g][0] == "settle":
+    for g in tl.static_range(1, len(SPEC.steps) - 1):  # the last one is the end
+        if SPEC.steps[g][0] == "settle":
             first = most(tl.where(alive, SPEC.starts - option, 0), 1)
             chosen = tl.minimum(SPEC.starts - first, SPEC.starts - 1)
             alive = some(alive, 1)
             limits = budget_limits(inputs, steps, tables, scenario, inside, chosen, SPEC)
             state = within(state, limits)
         else:
-            reached = largest(state, option, SPEC.goals[g], SPEC)
+            reached = largest(state, option, SPEC.steps[g], SPEC)
             best = most(tl.where(alive, reached, NOTHING), 1)
             alive = alive & (reached == best)
-            if SPEC.goals[g][0] != "choice":
-                state = settled(state, SPEC.goals[g][0], SPEC.goals[g][1], best)
-    capacity, count = split(state, -1, SPEC.goals[len(SPEC.goals) - 1], SPEC)
+            if SPEC.steps[g][0] != "choice":
+                state = settled(state, SPEC.steps[g][0], SPEC.steps[g][1], best)
+    capacity, count = split(state, -1, SPEC.steps[len(SPEC.steps) - 1], SPEC)
     usable = usable_blocks(capacity, count, state, SPEC)
     usable = fill(usable, state, SPEC)
     usable = share_out(usable, state, SPEC)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.kernels.arrays.arrays import Array
+from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.arrays.columns import checked, ranges_of
-from kvplan.kernels.arrays.compiled import Batch
-from kvplan.kernels.arrays.limits import Limits
+from kvplan.kernels.arrays.integer_range import Limits
 from kvplan.kernels.arrays.results import Fits
 from kvplan.kernels.arrays.scenarios import RefusedError, Scenarios
-from kvplan.kernels.arrays.search import Search
-from kvplan.kernels.arrays.tile import Tile
-from kvplan.kernels.triton.spec import Spec, SpecBuilder, power_of_two
+from kvplan.kernels.arrays.search.search import Search
+from kvplan.kernels.arrays.search.tile import Tile
+from kvplan.kernels.triton.constants import Spec, SpecBuilder, power_of_two
 
 THREADS = 128
 INTERPRETED_LANES = 1 << 14
@@ -89,7 +89,7 @@ class Launch:
         )
         chunk, slots = int(columns[-2].max()), int(columns[-1].max())
         rounds = []
-        for goal in self.instance.goals:
+        for goal in self.instance.objectives:
             assert goal.single is not None
             kind, position = goal.single
             span = {"prefill": chunk, "experts": slots, "copies": most_copies}.get(kind, 0)
@@ -138,7 +138,7 @@ class Launch:
 
 def tile_of(spec: Spec, number: int, *, interpreted: bool) -> int:
     """Scenarios of a program: about one lane a thread; many where it is interpreted."""
-    lanes = spec.starts * max(goal.classes * goal.demands for goal in spec.goals)
+    lanes = spec.starts * max(step.classes * step.demands for step in spec.steps)
     wanted = INTERPRETED_LANES if interpreted else THREADS
     return max(1, min(wanted // lanes, power_of_two(number)))
 

@@ -45,12 +45,12 @@ def most(value, AXIS: tl.constexpr):
 
 
 @triton.jit
-def low_point(state, AT: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def low_point(state, AT: tl.constexpr, STEP: tl.constexpr, SPEC: tl.constexpr):
     """One low point of a free capacity of each demand; `low` where there are fewer."""
     FITTED: tl.constexpr = SPEC.fitted[AT]
     low = state.low[AT]
-    lane = tl.arange(0, GOAL[3])[None, None, None, :]
-    at = (lane // GOAL[4][AT]) % FITTED[4]
+    lane = tl.arange(0, STEP[3])[None, None, None, :]
+    at = (lane // STEP[4][AT]) % FITTED[4]
     known = (at > 0) & (at < FITTED[5])
     place = state.tables + FITTED[6] + tl.where(known, at - 1, 0) * 3
     stride = tl.where(known, tl.load(place), 1)
@@ -62,12 +62,12 @@ def low_point(state, AT: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
 
 
 @triton.jit
-def demands(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
-    """Capacities of every least demand; GOAL[4] are strides of the free ones, 0 otherwise."""
+def demands(state, TRIAL: tl.constexpr, STEP: tl.constexpr, SPEC: tl.constexpr):
+    """Capacities of every least demand; STEP[4] are strides of the free ones, 0 otherwise."""
     found = ()
     for i in tl.static_range(len(SPEC.fitted)):
-        if GOAL[4][i] > 0 and i != TRIAL:
-            point = low_point(state, i, GOAL, SPEC)
+        if STEP[4][i] > 0 and i != TRIAL:
+            point = low_point(state, i, STEP, SPEC)
             found = found + (point,)
         else:
             found = found + (state.low[i],)
@@ -75,9 +75,9 @@ def demands(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
 
 
 @triton.jit
-def split(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def split(state, TRIAL: tl.constexpr, STEP: tl.constexpr, SPEC: tl.constexpr):
     """Capacities and counts by fitted request."""
-    points = demands(state, TRIAL, GOAL, SPEC)
+    points = demands(state, TRIAL, STEP, SPEC)
     capacity = ()
     count = ()
     for i in tl.static_range(len(SPEC.fitted)):
@@ -91,21 +91,21 @@ def split(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
 
 
 @triton.jit
-def possible(state, TRIAL: tl.constexpr, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def possible(state, TRIAL: tl.constexpr, STEP: tl.constexpr, SPEC: tl.constexpr):
     """Whether some least demand fits: [scenario, option, class, 1]."""
-    capacity, count = split(state, TRIAL, GOAL, SPEC)
+    capacity, count = split(state, TRIAL, STEP, SPEC)
     usable = usable_blocks(capacity, count, state, SPEC)
     return some(fits(usable, state, SPEC), 3)
 
 
 @triton.jit
-def raise_capacity(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def raise_capacity(state, STEP: tl.constexpr, SPEC: tl.constexpr):
     """The requested capacity, or the best of one bisection a residue class; -1 for none."""
-    Q: tl.constexpr = GOAL[1]
+    Q: tl.constexpr = STEP[1]
     P: tl.constexpr = SPEC.fitted[Q][3]
     low = state.low[Q]
     high = state.high[Q]
-    lane = tl.arange(0, GOAL[2])[None, None, :, None]
+    lane = tl.arange(0, STEP[2])[None, None, :, None]
     residue = tl.load(state.tables + SPEC.fitted[Q][7] + tl.minimum(lane, SPEC.fitted[Q][8] - 1))
     first = low + (P - (low + P - residue) % P) % P
     valid = (first < high) & (lane < SPEC.fitted[Q][8])
@@ -116,10 +116,10 @@ def raise_capacity(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
     at_high = fit
     start = tl.where(fit, 0, -1) + above * 0
     end = tl.where(valid, above, -1) + start * 0
-    for turn in range(tl.load(state.tables + GOAL[5]) + 2):
+    for turn in range(tl.load(state.tables + STEP[5]) + 2):
         middle = (start + end + 1) >> 1
         tried = tl.where(turn == 0, high + start * 0, first + tl.maximum(middle, 0) * P)
-        fit = possible(at_least(state, "capacity", Q, tried), Q, GOAL, SPEC)
+        fit = possible(at_least(state, "capacity", Q, tried), Q, STEP, SPEC)
         at_high = tl.where(turn == 0, fit, at_high)
         start = tl.where((turn > 0) & fit & (middle > start), middle, start)
         end = tl.where((turn > 0) & (fit == 0), tl.maximum(middle - 1, start), end)
@@ -128,15 +128,15 @@ def raise_capacity(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
 
 
 @triton.jit
-def raise_other(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def raise_other(state, STEP: tl.constexpr, SPEC: tl.constexpr):
     """Count, chunk, slots or copies by bisection, given that the least fits: the largest."""
-    KIND: tl.constexpr = GOAL[0]
+    KIND: tl.constexpr = STEP[0]
     zero = state.limits[0] * 0
-    start = zero + lower_bound(state, KIND, GOAL[1])
-    end = tl.maximum(zero + upper_bound(state, KIND, GOAL), start)
-    for _ in range(tl.load(state.tables + GOAL[5])):
+    start = zero + lower_bound(state, KIND, STEP[1])
+    end = tl.maximum(zero + upper_bound(state, KIND, STEP), start)
+    for _ in range(tl.load(state.tables + STEP[5])):
         middle = (start + end + 1) >> 1
-        fit = possible(at_least(state, KIND, GOAL[1], middle), -1, GOAL, SPEC)
+        fit = possible(at_least(state, KIND, STEP[1], middle), -1, STEP, SPEC)
         start = tl.where(fit, middle, start)
         end = tl.where(fit, end, middle - 1)
     return start
@@ -179,12 +179,12 @@ def with_blocks(P: tl.constexpr, rests, before, after, SPEC: tl.constexpr):
 
 
 @triton.jit
-def raise_blocks(state, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def raise_blocks(state, STEP: tl.constexpr, SPEC: tl.constexpr):
     """What the budgets leave, over every least demand of the others; -1 where none fits."""
-    capacity, count = split(state, -1, GOAL, SPEC)
+    capacity, count = split(state, -1, STEP, SPEC)
     usable = usable_blocks(capacity, count, state, SPEC)
     rests = budget_rests(usable, state, SPEC)
-    found = most_in(GOAL[1], rests, usable[GOAL[1]], SPEC)
+    found = most_in(STEP[1], rests, usable[STEP[1]], SPEC)
     fit = fits(usable, state, SPEC)
     return most(tl.where(fit, found, -1), 3)
 
@@ -252,13 +252,13 @@ def most_kept(usable, state, SPEC: tl.constexpr):
 
 
 @triton.jit
-def largest(state, option, GOAL: tl.constexpr, SPEC: tl.constexpr):
+def largest(state, option, STEP: tl.constexpr, SPEC: tl.constexpr):
     """The largest value of a goal's variable for every option, the rest at its least."""
-    if GOAL[0] == "choice":
-        return state.limits[0] * 0 - tl.load(state.tables + GOAL[6] + option)
-    elif GOAL[0] == "capacity":
-        return raise_capacity(state, GOAL, SPEC)
-    elif GOAL[0] == "blocks":
-        return raise_blocks(state, GOAL, SPEC)
+    if STEP[0] == "choice":
+        return state.limits[0] * 0 - tl.load(state.tables + STEP[6] + option)
+    elif STEP[0] == "capacity":
+        return raise_capacity(state, STEP, SPEC)
+    elif STEP[0] == "blocks":
+        return raise_blocks(state, STEP, SPEC)
     else:
-        return raise_other(state, GOAL, SPEC)
+        return raise_other(state, STEP, SPEC)

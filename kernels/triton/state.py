@@ -66,16 +66,16 @@ def lower_bound(state, KIND: tl.constexpr, AT: tl.constexpr):
 
 
 @triton.jit
-def upper_bound(state, KIND: tl.constexpr, GOAL: tl.constexpr):
+def upper_bound(state, KIND: tl.constexpr, STEP: tl.constexpr):
     """The upper bound of a count, the chunk, the slots or the copies."""
     if KIND == "count":
-        return state.high[GOAL[1]]
+        return state.high[STEP[1]]
     elif KIND == "prefill":
         return state.chunk_most
     elif KIND == "experts":
         return state.experts_most
     else:
-        return tl.load(state.tables + GOAL[6])
+        return tl.load(state.tables + STEP[6])
 
 
 @triton.jit

@@ -10,7 +10,7 @@ from kvplan.models import AgreementFailed, InvalidProblem, Plan, Problem
 from kvplan.models.local import LocalView, brief
 from kvplan.models.measured.doubts import spread_doubts
 from kvplan.models.plan import Solver
-from kvplan.solver.agree.compare import check_outcomes, check_views
+from kvplan.solver.agree.differences import check_outcomes, check_views
 from kvplan.solver.agree.gather import Comm, gather
 from kvplan.solver.agree.message import Told, tell
 from kvplan.solver.solve.plan import plan

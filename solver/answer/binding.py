@@ -66,7 +66,7 @@ def _growing_pools(instance: Instance) -> list[int]:
     """Pools that fill raises, and those that a goal asks for."""
     wished = [
         term.variable.position
-        for goal in instance.goals
+        for goal in instance.objectives
         for term in goal.members
         if term.variable.kind == "blocks" and term.weight > 0
     ]

@@ -73,7 +73,7 @@ def _surprises(formulation: Formulation) -> Iterator[str]:
     problem = formulation.problem
     instance = formulation.instance
     wished = {
-        term.variable for goal in instance.goals[: instance.fill_from] for term in goal.members
+        term.variable for goal in instance.objectives[: instance.fill_from] for term in goal.members
     }
     filled = [index for index in instance.fill_pools if Variable("blocks", index) not in wished]
     pools = [problem.pools[index].name for index in filled]

@@ -161,7 +161,7 @@ def _bounds_before(search: Search, point: Point, variable: Variable) -> list[Bou
     combinations are too many to look at.
     """
     held: list[Variable] = []
-    for goal in search.instance.goals:
+    for goal in search.instance.objectives:
         members = [term.variable for term in goal.members]
         held += [member for member in members if member != variable]
         if variable in members:

@@ -119,11 +119,18 @@ def sums_of(
         kind = np.int64 if wide < 2**62 else object  # plain integers where 64 bits are too few
         capacity, history, count = [np.array(column, kind) for column in columns]
         loads, picks = [(capacity, history, count)], (np.minimum, np.maximum)
+    longest, known = max(columns[1], default=0), dict[Rule, int]()
     sums = []
-    for r in rules:
-        tokens, shared = r.flight or flight, prefix // r.t
-        own = [load[2] * own_blocks(r, load, tokens, shared, *picks) for load in loads]
-        sums.append(sum(own) if picks[0] is min else int(own[0].sum()))
+    for each in rules:
+        r = each
+        if picks[0] is not min and r.kind == "live" and not r.scratch and longest < r.window:
+            # No history has outgrown the window: it holds what a full cache of its blocks does.
+            r = Rule(0, "full", r.t, 1, r.x, 0, 0, 1, per_batch=False, state=1, scratch=None)
+        if r not in known:
+            tokens, shared = r.flight or flight, prefix // r.t
+            own = [load[2] * own_blocks(r, load, tokens, shared, *picks) for load in loads]
+            known[r] = sum(own) if picks[0] is min else int(own[0].sum())
+        sums.append(known[r])
     return sums
 
 

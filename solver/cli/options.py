@@ -52,7 +52,7 @@ def device_of(text: str | None, solver: Solver) -> str | None:
         from kvplan.models import InvalidProblem
 
         raise InvalidProblem.at("--device", "--solver bisect beside it", f"--solver {solver}")
-    from kvplan.solver.solve.device import check_device
+    from kvplan.solver.solve.on_device import check_device
 
     check_device(text, "--device")
     return text

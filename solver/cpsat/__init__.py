@@ -7,6 +7,6 @@ here once more, and of the search it takes a hint at most. Importing this packag
 
 from kvplan.solver.cpsat.driver import Verdict
 from kvplan.solver.cpsat.lexicographic import Solved, refutes, solve_program
-from kvplan.solver.cpsat.rows import TooLargeError
+from kvplan.solver.cpsat.model.constraint_rows import TooLargeError
 
 __all__ = ["Solved", "TooLargeError", "Verdict", "refutes", "solve_program"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kvplan.kernels.values import Point
 from kvplan.solver.cpsat.driver import Driver, Verdict
 from kvplan.solver.cpsat.fill import share_caps
-from kvplan.solver.cpsat.linear import negated
-from kvplan.solver.cpsat.program import Program
-from kvplan.solver.cpsat.sizes import fewest_kept
+from kvplan.solver.cpsat.model.linear_forms import negated
+from kvplan.solver.cpsat.program.program import Program
+from kvplan.solver.cpsat.program.sizes import fewest_kept
 
 
 def fill_coupled(program: Program, driver: Driver) -> bool:

@@ -10,8 +10,8 @@ from ortools.sat.python import cp_model
 
 from kvplan.models import SolverError
 from kvplan.solver.cpsat.configurations import Configuration, configured
-from kvplan.solver.cpsat.linear import Linear
-from kvplan.solver.cpsat.model import Model
+from kvplan.solver.cpsat.model.integer_model import Model
+from kvplan.solver.cpsat.model.linear_forms import Linear
 
 # Deterministic time of an answer without a deadline, about four times as many wall seconds: the
 # same on every rank, so that all of them stop at the same plan.

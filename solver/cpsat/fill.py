@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
-from kvplan.solver.cpsat.goals import variable_value
-from kvplan.solver.cpsat.sizes import (
+from kvplan.solver.cpsat.program.goal_forms import variable_value
+from kvplan.solver.cpsat.program.sizes import (
     blocks_within,
     budget_bytes,
     fewest_kept,
@@ -27,7 +27,7 @@ def filled(instance: Instance, point: Point, raws: Raws) -> Point:
     """The point with pools at their least, then raised by fill, then most slots kept in prefill."""
     usable = _least_blocks(instance, point, raws)
     point = point._replace(usable=usable, kept=fewest_kept(instance, point.experts))
-    for goal in instance.goals[instance.fill_from :]:
+    for goal in instance.objectives[instance.fill_from :]:
         assert goal.single is not None
         kind, index = goal.single
         if kind == "copies":
@@ -71,7 +71,7 @@ def _least_blocks(instance: Instance, point: Point, raws: Raws) -> tuple[int, ..
     """Floors, raised to the blocks and copies that plain goals decided."""
     least = [pool.least for pool in instance.pools]
     held = [(1, raw) for raw in raws]
-    for goal in instance.goals[: instance.fill_from]:
+    for goal in instance.objectives[: instance.fill_from]:
         if goal.single is not None and goal.single.kind == "blocks":
             index = goal.single.position
             least[index] = max(least[index], point.usable[index])

@@ -10,9 +10,9 @@ from kvplan.kernels.values import Answer
 from kvplan.solver.cpsat.coupled import fill_coupled
 from kvplan.solver.cpsat.driver import Driver, Verdict
 from kvplan.solver.cpsat.fill import filled
-from kvplan.solver.cpsat.goals import goal_values
-from kvplan.solver.cpsat.model import ContradictionError
-from kvplan.solver.cpsat.program import Program, build_program
+from kvplan.solver.cpsat.model.integer_model import ContradictionError
+from kvplan.solver.cpsat.program.goal_forms import goal_values
+from kvplan.solver.cpsat.program.program import Program, build_program
 
 Bounds = tuple[Fraction | int | None, ...]
 
@@ -81,11 +81,11 @@ def _decide(program: Program, driver: Driver, limits: Bounds) -> tuple[Verdict, 
     """Goal after goal, then fill; once a goal stays unproven, later ones are only bettered."""
     bounds: list[Fraction | None] = []
     exact = True
-    if not any(form.terms for form, _ in program.goals):
+    if not any(form.terms for form, _ in program.objectives):
         verdict = driver.satisfy()
         if verdict in (Verdict.INFEASIBLE, Verdict.UNKNOWN):
             return verdict, None
-    for number, (form, scale) in enumerate(program.goals):
+    for number, (form, scale) in enumerate(program.objectives):
         if not form.terms:
             bounds.append(Fraction(form.constant, scale) if exact else None)
             continue

@@ -1,6 +1,6 @@
 """Why a problem does not fit and what would change that; what limits a plan."""
 
-from kvplan.solver.explain.advice import advise
+from kvplan.solver.explain.advise import advise
 from kvplan.solver.explain.sensitivity.explained import Explained, explain
 
 __all__ = ["Explained", "advise", "explain"]

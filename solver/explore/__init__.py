@@ -59,7 +59,7 @@ def explore(
         raise InvalidProblem.at("vary", "a mapping of paths to values", type(vary).__name__)
     grid = build_grid(as_problem(problem), vary)
 
+    from kvplan.solver.explore.result_table import table_of
     from kvplan.solver.explore.sweep import solve_grid
-    from kvplan.solver.explore.table import table_of
 
     return table_of(grid, solve_grid(grid, progress))

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kvplan.kernels.arrays import Scenarios
+from kvplan.kernels.arrays.batch import HOST_ELEMENTS, Batch
 from kvplan.kernels.arrays.columns import checked
-from kvplan.kernels.arrays.compiled import HOST_ELEMENTS, Batch
-from kvplan.kernels.arrays.search import Search
-from kvplan.kernels.arrays.tile import Tile
+from kvplan.kernels.arrays.search.search import Search
+from kvplan.kernels.arrays.search.tile import Tile
 
 Array = Any
 _MOST = np.iinfo(np.int64).max

@@ -24,7 +24,7 @@ from kvplan.models.demands import Batch, GivenColumns
 from kvplan.models.problem import request_name
 from kvplan.solver.check import Check
 from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
-from kvplan.solver.formulate.caches import cache_rules, expert_rule, pool_rules
+from kvplan.solver.formulate.cache_rules import cache_rules, expert_rule, pool_rules
 from kvplan.solver.formulate.objectives import (
     fill_batch,
     fill_pools,
@@ -77,7 +77,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     is_plain = not (problem.goals or problem.constraints)
     variables = {} if is_plain else numbered_variables(problem, fitted)
     filled = fill_pools(problem)
-    goals, fill_from = objectives(problem, variables, fitted, filled)
+    in_order, fill_from = objectives(problem, variables, fitted, filled)
     granules, floors = ({}, {}) if held is None else (held.granules, held.floors)
     every_budget = build_budgets(problem, granules)
     instance = Instance(
@@ -90,7 +90,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         experts=expert_rule(problem),
         choices=tuple([len(choice.options) for choice in problem.choices]),
         budgets=merge_budgets(every_budget),
-        goals=goals,
+        objectives=in_order,
         fill_from=fill_from,
         constraints=tuple([linear_constraint(c, variables) for c in problem.constraints]),
         fill_batch=fill_batch(problem),
@@ -188,7 +188,7 @@ def _check_copies(formulation: Formulation) -> None:
 
 def copied_batches(instance: Instance) -> set[int]:
     """Batches whose copies some goal or constraint counts."""
-    used = [term.variable for goal in instance.goals for term in goal.members]
+    used = [term.variable for goal in instance.objectives for term in goal.members]
     used += [
         variable for constraint in instance.constraints for _, variable, _ in constraint.members
     ]

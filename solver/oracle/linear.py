@@ -12,7 +12,7 @@ import numpy as np
 
 from kvplan.models.goals import Constraint, Goal
 from kvplan.models.problem import Problem, request_name
-from kvplan.solver.oracle.rows import Array
+from kvplan.solver.oracle.byte_tables import Array
 
 Points = tuple[tuple[Fraction, Fraction], ...]
 

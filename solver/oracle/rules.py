@@ -10,10 +10,10 @@ from kvplan.models.plan import Plan, RequestPlan
 from kvplan.models.problem import Problem
 from kvplan.models.units import exact_bytes
 from kvplan.solver.oracle import needs
+from kvplan.solver.oracle.combinations import may_keep, most_slots
 from kvplan.solver.oracle.linear import constraint_form
 from kvplan.solver.oracle.memory import quota_of, staging_bytes
 from kvplan.solver.oracle.replay import Replay, request_pairs
-from kvplan.solver.oracle.settings import may_keep, most_slots
 
 Found = tuple[str, str, str]
 

@@ -6,10 +6,10 @@ from typing import TextIO
 
 from kvplan.models import Infeasible, Plan, Problem
 from kvplan.solver.explain import Explained
-from kvplan.solver.report.budget import budgets
+from kvplan.solver.report.budget_table import budgets
 from kvplan.solver.report.decisions import decisions, headline
 from kvplan.solver.report.document import Document
-from kvplan.solver.report.elastic import Elastic
+from kvplan.solver.report.elastic_lines import Elastic
 from kvplan.solver.report.explanation import (
     break_points_table,
     conflict_table,
@@ -17,9 +17,9 @@ from kvplan.solver.report.explanation import (
     ruled_out_table,
     worth_table,
 )
-from kvplan.solver.report.plain import plain_text
+from kvplan.solver.report.plain_text import plain_text
 from kvplan.solver.report.proof import binding_table, digest, goals_table, notes
-from kvplan.solver.report.refusal import reasons, shortfall_table
+from kvplan.solver.report.shortfalls import reasons, shortfall_table
 
 __all__ = ["document_of", "explanation_of", "print_report", "report", "show"]
 

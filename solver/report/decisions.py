@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.models import Plan, Problem
 from kvplan.models.plan import RequestPlan
 from kvplan.solver.report.document import Column, Lines, Row, Table
-from kvplan.solver.report.wording import number
+from kvplan.solver.report.phrases import number
 
 MOST_REQUESTS = 16
 _CERTIFICATES = {

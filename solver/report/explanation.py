@@ -12,7 +12,7 @@ from kvplan.solver.explain import Explained
 from kvplan.solver.explain.remedies.what_if import OUTSIDE
 from kvplan.solver.explain.sensitivity.break_points import BreakPoint, Change, Worth
 from kvplan.solver.report.document import Column, Row, Table
-from kvplan.solver.report.wording import number, rank_runs
+from kvplan.solver.report.phrases import number, rank_runs
 
 MOST_RULED_OUT = 24
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.models import Infeasible, Plan, Problem
 from kvplan.solver.explain import Explained
-from kvplan.solver.report.elastic import budget_lines
+from kvplan.solver.report.elastic_lines import budget_lines
 
 
 def json_of(answer: Plan | Infeasible) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from kvplan.models import Plan
 from kvplan.models.plan import Binding, GoalValue
 from kvplan.solver.report.document import Column, Lines, Row, Table
-from kvplan.solver.report.wording import number, rank_runs
+from kvplan.solver.report.phrases import number, rank_runs
 
 _DIGEST = 16
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.report.document import Column, Document, Lines, Row, State, Table
-from kvplan.solver.report.plain import plain_text
+from kvplan.solver.report.plain_text import plain_text
 
 _STYLES: dict[State, str] = {
     "plain": "",

@@ -8,7 +8,7 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Plan, Undecided
 from kvplan.models.plan import Solver
-from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.assembled_plan import assemble
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.solve.bisect import incumbent_of, mended, obeys

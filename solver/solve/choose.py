@@ -8,14 +8,14 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Disagreement, Plan, SolverError
 from kvplan.models.plan import Solver
-from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.assembled_plan import assemble
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.solve.bisect import incumbent_of, obeys
 from kvplan.solver.solve.by_search import refusal_of, searched_plan
 
 if TYPE_CHECKING:
-    from kvplan.solver.solve.device import Device
+    from kvplan.solver.solve.on_device import Device
 
 
 def solve_formulation(
@@ -29,7 +29,7 @@ def solve_formulation(
     """`plan` on a formulation that is built already; arguments are not checked."""
     search = Search(formulation.instance) if search is None else search
     if on is not None:
-        from kvplan.solver.solve.device import solve_on
+        from kvplan.solver.solve.on_device import solve_on
 
         return solve_on(on, formulation, search)
     found = incumbent_of(search)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.kernels.search.search import Search
 from kvplan.models import Disagreement, Plan
-from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.assembled_plan import assemble
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.formulate.formulation import Formulation
 from kvplan.solver.solve.bisect import incumbent_of

@@ -11,11 +11,11 @@ from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.solve.confirm import held_against_search
-from kvplan.solver.solve.replay import replayed
+from kvplan.solver.solve.replayed import replayed
 from kvplan.solver.solve.resizable import plan_formulation
 
 if TYPE_CHECKING:
-    from kvplan.solver.solve.device import Device, Kernel
+    from kvplan.solver.solve.on_device import Device, Kernel
 
 SOLVERS = get_args(Solver)
 
@@ -65,7 +65,7 @@ def device_of(device: Any, kernel: Kernel, solver: str) -> Device | None:
     """The device of a call; None: the host, for which nothing is imported."""
     if device is None and kernel == "arrays":
         return None
-    from kvplan.solver.solve.device import read_device
+    from kvplan.solver.solve.on_device import read_device
 
     return read_device(device, kernel, solver)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kvplan.kernels.instance import Budget, Instance, LinearConstraint, Variable
 from kvplan.kernels.values import Answer, Point
 
-MOST_SEARCHES = 48
+MOST_SEARCHES = 48  # of an instance with two variable requests at most
 
 _Member = tuple[int, Variable, int]  # coefficient, variable, option
 
@@ -44,8 +44,8 @@ def repaired(instance: Instance, start: Answer, ask: Questions) -> Answer | None
     """
     best: Answer | None = None
     stack = [(instance, start)]
-    searches = 0
-    while stack and searches < MOST_SEARCHES:
+    searches, most = 0, MOST_SEARCHES // max(1, len(instance.fitted) // 2)
+    while stack and searches < most:
         narrowed, answer = stack.pop()
         broken = next(_broken_constraints(instance, answer.point, ask), None)
         if broken is None:

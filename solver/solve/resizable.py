@@ -13,7 +13,7 @@ from kvplan.solver.resize import Quota, held_figures, held_problem
 from kvplan.solver.solve.choose import solve_formulation
 
 if TYPE_CHECKING:
-    from kvplan.solver.solve.device import Device
+    from kvplan.solver.solve.on_device import Device
 
 
 def plan_formulation(
@@ -69,7 +69,7 @@ def _resizable(
 
 
 def _advice(formulation: Formulation) -> Advice:
-    from kvplan.solver.explain.advice import (
+    from kvplan.solver.explain.advise import (
         advise,  # loaded when a refusal is read, not when raised
     )
 

@@ -22,9 +22,9 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.formulate.budgets import GIB, auto_granule
 from kvplan.solver.formulate.formulation import Formulation, Held, formulate
-from kvplan.solver.solve.device import Device, Kernel, check_device, fits_on
 from kvplan.solver.solve.integers import answered
-from kvplan.solver.sweep.scenarios import (
+from kvplan.solver.solve.on_device import Device, Kernel, check_device, fits_on
+from kvplan.solver.sweep.named_scenarios import (
     check_ends,
     columns_of,
     declared,

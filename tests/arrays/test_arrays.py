@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.kernels.arrays import Fits, RefusedError, Scenarios, fit
-from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.kernels.instance import Instance
 from kvplan.models import InvalidProblem, Problem
@@ -162,7 +162,7 @@ def test_a_million_scenarios() -> None:
 
 @pytest.mark.parametrize("elements", [1, 7, 64])
 def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
-    monkeypatch.setattr("kvplan.kernels.arrays.compiled.HOST_ELEMENTS", elements)
+    monkeypatch.setattr("kvplan.kernels.arrays.batch.HOST_ELEMENTS", elements)
     instance = instance_of(two_windows(16, 64))
     scenarios = Scenarios(50, np.random.default_rng(6).integers(0, 2**17, (50, 1)))
     assert_equal(fit(instance, scenarios), one_by_one(instance, scenarios))

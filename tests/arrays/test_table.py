@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.kernels.arrays import Scenarios, budget
+from kvplan.kernels.arrays import Scenarios
 from kvplan.kernels.arrays.arrays import Arrays
-from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.arrays.scalar import one_by_one
+from kvplan.kernels.arrays.search import array_bytes
 from kvplan.kernels.arrays.staircase import build
 from kvplan.kernels.arrays.table import Swept, tabulate
 from kvplan.kernels.bytes import most_blocks
@@ -156,7 +157,7 @@ def test_pools_of_several_buffers(buffers: Buffers) -> None:
     instance = instance_of(problem)
     room = np.arange(-40, 1501)
     expected = [most_blocks(int(each), buffers) for each in room]
-    assert budget.most_blocks(Arrays(), room, buffers).tolist() == expected
+    assert array_bytes.most_blocks(Arrays(), room, buffers).tolist() == expected
     scenarios = Scenarios(1501, np.arange(1501)[:, None])
     batch = Batch(instance)
     found = batch.solve(scenarios, limits_of(batch, scenarios), None)

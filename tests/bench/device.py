@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kvplan.kernels.arrays import Fits, Scenarios
-from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.kernels.instance import Instance
 from kvplan.solver.formulate.formulation import formulate

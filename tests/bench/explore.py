@@ -21,8 +21,8 @@ import numpy as np
 from kvplan.models import Problem
 from kvplan.solver.explore.figures import Numbers, empty_figures, put
 from kvplan.solver.explore.grid import Grid, build_grid
+from kvplan.solver.explore.result_table import table_of
 from kvplan.solver.explore.sweep import entries_at, solve_grid
-from kvplan.solver.explore.table import table_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from instances import nine_caches, shipped

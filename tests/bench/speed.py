@@ -20,11 +20,11 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Problem
 from kvplan.solver import plan
-from kvplan.solver.answer.assemble import assemble
+from kvplan.solver.answer.assembled_plan import assemble
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.cpsat.fill import filled
-from kvplan.solver.cpsat.goals import goal_values
-from kvplan.solver.cpsat.program import build_program
+from kvplan.solver.cpsat.program.goal_forms import goal_values
+from kvplan.solver.cpsat.program.program import build_program
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.known import forget
 
@@ -53,7 +53,7 @@ def open_defaults(problem: Problem) -> bool:
     instance = formulation.instance
     program = build_program(instance)
     model = program.model
-    for form, _ in program.goals:
+    for form, _ in program.objectives:
         if form.terms:
             model.cp.maximize(model.expr(form))
             solver = cp_model.CpSolver()

@@ -20,7 +20,7 @@ import numpy as np
 
 from kvplan.kernels.arrays import Fits, Given, Scenarios
 from kvplan.kernels.arrays.arrays import Arrays
-from kvplan.kernels.arrays.compiled import Batch
+from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.kernels.arrays.table import Swept
 from kvplan.kernels.instance import Instance

@@ -11,7 +11,7 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
-from kvplan.solver.explain.conflict.demands import MOST_REQUESTS
+from kvplan.solver.explain.conflict.items import MOST_REQUESTS
 from kvplan.solver.explain.conflict.minimal import minimal_conflict
 from support import laws
 from support.cases import load

@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.models import Advice, Problem, Remedy
 from kvplan.solver.explain import advise
-from kvplan.solver.explain.conflict.demands import ENDLESS, Item, items_of, without
+from kvplan.solver.explain.conflict.items import ENDLESS, Item, items_of, without
 from kvplan.solver.explain.conflict.minimal import minimal_conflict
 from support.draw import Data
 from support.infeasible import has_plan, infeasible_problem, works

@@ -73,7 +73,7 @@ def test_wide_ranges(limit: int, data: st.DataObject) -> None:
 
 
 def test_a_guess_sees_the_last_sample_and_the_first_that_failed() -> None:
-    """The bracket itself shrinks to neighbours, which say nothing of the slope."""
+    """The interval itself shrinks to neighbours, which say nothing of the slope."""
     seen: list[tuple[int, int]] = []
 
     def guess(a: Sample, b: Sample) -> int:

@@ -8,8 +8,8 @@ from kvplan.models import Problem
 from support import layouts
 from support.demands import batches
 from support.draw import Data, Draw
+from support.priorities import constraints, fill, goals
 from support.quotas import with_quotas
-from support.wishes import constraints, fill, goals
 
 UTILIZATIONS = ("1/2", "19/20", "97/100", 1, 1)
 

@@ -8,7 +8,7 @@ from kvplan.models import Problem
 from kvplan.solver.oracle import needs
 from kvplan.solver.oracle.memory import Residents, usage
 from support.draw import Data, Draw
-from support.wishes import touch_blocks
+from support.priorities import touch_blocks
 
 
 def with_quotas(draw: Draw, data: Data) -> Data:

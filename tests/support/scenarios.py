@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kvplan.kernels.arrays import Fits, Given, Scenarios, fit
-from kvplan.kernels.arrays.layout import Layout
+from kvplan.kernels.arrays.budget_layout import Layout
 from kvplan.kernels.instance import Instance
 
 DEVICE = os.environ.get("KVPLAN_DEVICE", "cpu")

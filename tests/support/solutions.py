@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortools.sat.python import cp_model
 
-from kvplan.solver.cpsat.model import Linear, Model
+from kvplan.solver.cpsat.model.integer_model import Linear, Model
 
 
 class Every(cp_model.CpSolverSolutionCallback):

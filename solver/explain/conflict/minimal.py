@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from kvplan.models import Problem
 from kvplan.models.reading.references import figures
 from kvplan.solver.answer.shortages import shortage_at_floors
-from kvplan.solver.explain.conflict.demands import Item, Items, items_of, without
+from kvplan.solver.explain.conflict.items import Item, Items, items_of, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Held, formulate
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kvplan.models import Claim, Problem
 from kvplan.models.demands import Request
 from kvplan.models.units import exact_bytes
-from kvplan.solver.explain.conflict.demands import Item
+from kvplan.solver.explain.conflict.items import Item
 from kvplan.solver.explain.paths import batch_path, item_path, pool_path, rank_path, request_path
 from kvplan.solver.formulate.formulation import Held
 

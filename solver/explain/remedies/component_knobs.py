@@ -16,7 +16,7 @@ from kvplan.solver.explain.chunk_floor import (
     lowest_listed,
     with_floors_from,
 )
-from kvplan.solver.explain.conflict.demands import Item
+from kvplan.solver.explain.conflict.items import Item
 from kvplan.solver.explain.nearest import first_working, nearest
 from kvplan.solver.explain.paths import item_path, pool_path
 from kvplan.solver.explain.remedies.knob import Knob, hundredths

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from kvplan.models import InvalidProblem, Remedy, RuledOut
-from kvplan.solver.explain.conflict.demands import Item
+from kvplan.solver.explain.conflict.items import Item
 from kvplan.solver.explain.paths import item_path
 from kvplan.solver.explain.remedies.component_knobs import component_knobs
 from kvplan.solver.explain.remedies.knob import turned

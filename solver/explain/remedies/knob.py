@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvplan.models import Remedy, RuledOut
-from kvplan.solver.explain.conflict.demands import Item
+from kvplan.solver.explain.conflict.items import Item
 from kvplan.solver.explain.nearest import nearest_in_stretches
 from kvplan.solver.explain.remedies.what_if import WhatIf
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kvplan.models import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 from kvplan.models.units import exact_bytes, human_bytes
-from kvplan.solver.explain.conflict.demands import PLENTY, Item
+from kvplan.solver.explain.conflict.items import PLENTY, Item
 from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, nearest_in_stretches
 from kvplan.solver.explain.paths import rank_path
 from kvplan.solver.explain.remedies.knob import Knob, hundredths

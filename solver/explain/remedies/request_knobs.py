@@ -11,7 +11,7 @@ from math import lcm
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.plan import RequestPlan
 from kvplan.models.problem import request_name
-from kvplan.solver.explain.conflict.demands import MOST_REQUESTS, Item
+from kvplan.solver.explain.conflict.items import MOST_REQUESTS, Item
 from kvplan.solver.explain.conflict.wording import request_title
 from kvplan.solver.explain.feasible import largest_plan
 from kvplan.solver.explain.nearest import first_working, nearest_of_classes

@@ -10,7 +10,7 @@ from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
 from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
-from kvplan.solver.explain.conflict.demands import Item, without
+from kvplan.solver.explain.conflict.items import Item, without
 from kvplan.solver.explain.feasible import bare, fits
 from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
 

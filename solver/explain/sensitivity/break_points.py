@@ -65,7 +65,7 @@ class Walk:
         now = moved.values((), 0)
         assert now is not None
         self.now: Values = now
-        self.goals = tuple(goal.label for goal in moved.instance.goals)
+        self.goals = tuple(goal.label for goal in moved.instance.objectives)
 
     def at(self, more_bytes: int) -> Values | None:
         """Goal values with so many bytes more on the target."""

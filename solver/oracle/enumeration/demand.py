@@ -12,8 +12,8 @@ from kvplan.models.demands import Batch, Request
 from kvplan.models.pools import Cache
 from kvplan.models.problem import Problem, request_name
 from kvplan.solver.oracle.blocks import Footprint, completed, flight_blocks, footprint
+from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.needs import Load, asked, flight_tokens
-from kvplan.solver.oracle.rows import Array
 
 
 class Axis(NamedTuple):

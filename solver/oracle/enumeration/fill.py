@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.enumeration.points import Mask, Points
 from kvplan.solver.oracle.enumeration.space import Space
-from kvplan.solver.oracle.rows import Array
 
 
 def fill_shares(points: Points) -> list[tuple[str, Fraction]]:
@@ -37,15 +37,15 @@ def fill_shares(points: Points) -> list[tuple[str, Fraction]]:
 def _left(points: Points, sharing: set[int], fewest: Array) -> dict[str, int]:
     """Bytes on every rank that the sharing pools divide among them."""
     space = points.space
-    others = points.used[0].copy()  # [row]; all points differ in nothing but blocks by now
+    others = points.used[0].copy()  # [budget]; all points differ in nothing but blocks by now
     for pool, table in enumerate(space.pools):
         others -= table.bytes[points.counts[0, pool]]
         if pool not in sharing:
             others += table.bytes[fewest[pool]]
     left: dict[str, int] = {}
-    for row, free in zip(space.rows, space.limits - others, strict=True):
-        if row.phase != "load":
-            left[row.rank.name] = min(int(free), left.get(row.rank.name, int(free)))
+    for budget, free in zip(space.budgets, space.limits - others, strict=True):
+        if budget.phase != "load":
+            left[budget.rank.name] = min(int(free), left.get(budget.rank.name, int(free)))
     return left
 
 
@@ -53,9 +53,9 @@ def _fits(space: Space, pool: int, share: Fraction, left: dict[str, int]) -> Mas
     """Counts of a pool whose bytes stay, on every rank, within its share."""
     table = space.pools[pool].bytes
     fits = np.ones(len(table), np.bool_)
-    for index, row in enumerate(space.rows):
-        if row.phase != "load":
-            fits &= table[:, index] <= math.floor(share * left[row.rank.name])
+    for index, budget in enumerate(space.budgets):
+        if budget.phase != "load":
+            fits &= table[:, index] <= math.floor(share * left[budget.rank.name])
     return fits
 
 
@@ -72,7 +72,7 @@ def keep_slots(points: Points) -> int | None:
     space = points.space
     (setting,) = {int(index) for index in points.setting}
     kept, table = space.settings.kept(space.settings.all[setting])
-    used = points.used[:, None, :] - table[0] + table  # [point, kept, row]
+    used = points.used[:, None, :] - table[0] + table  # [point, kept, budget]
     fits = np.all(used <= space.limits, axis=2)
     top = int(np.flatnonzero(fits.any(axis=0)).max())
     points.used = used[:, top]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kvplan.models.problem import Problem
+from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.enumeration.points import Mask, Points
 from kvplan.solver.oracle.linear import Linear, constraint_form
-from kvplan.solver.oracle.rows import Array
 
 HANDFUL = 2**17
 """Cells that are opened at once rather than in the order of the goals."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.enumeration.space import Space
 from kvplan.solver.oracle.linear import Linear
-from kvplan.solver.oracle.rows import Array
 
 Mask = npt.NDArray[np.bool_]
 
@@ -48,12 +48,12 @@ class Points:
     def _pair(self, least: Array) -> None:
         space, classes = self.space, len(self.speaker)
         space.check_size(classes, len(space.settings.all))
-        used = space.chunk_rows[space.place_of("prefill")[self.speaker]]  # [class, row]
+        used = space.chunk_bytes[space.place_of("prefill")[self.speaker]]  # [class, budget]
         for index, table in enumerate(space.pools):
             used = used + table.bytes[least[self.speaker, index]]
         both = used[:, None, :] + space.settings.table[None, :, :]
         self.of, self.setting = np.nonzero(np.all(both <= space.limits, axis=2))  # [point]
-        self.used = both[self.of, self.setting]  # [point, row]
+        self.used = both[self.of, self.setting]  # [point, budget]
         self.counts = least[self.speaker[self.of]]  # [point, pool]
         self._bury()
 
@@ -117,8 +117,8 @@ class Points:
         self.space.check_size(len(self), len(index))
         fits = index[None, :] >= self.counts[:, pool, None]  # [point, count]
         base = self.used - table[self.counts[:, pool]]
-        for row, limit in enumerate(self.space.limits):
-            fits &= base[:, row, None] + table[None, fewest:, row] <= limit
+        for budget, limit in enumerate(self.space.limits):
+            fits &= base[:, budget, None] + table[None, fewest:, budget] <= limit
         point, place = np.nonzero(fits)
         self.take(point)
         self.counts[:, pool] = index[place]

@@ -12,10 +12,16 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.pools import Pool
 from kvplan.models.problem import Problem
 from kvplan.solver.oracle import needs
+from kvplan.solver.oracle.byte_tables import (
+    Array,
+    budgets_of,
+    limits_of,
+    pool_by_budget,
+    staging_by_budget,
+)
+from kvplan.solver.oracle.combinations import Settings
 from kvplan.solver.oracle.enumeration.demand import Axis, Demand, capacity_axis, least_need, named
 from kvplan.solver.oracle.memory import at_stage, quota_of
-from kvplan.solver.oracle.rows import Array, limits_of, pool_rows, rows_of, staging_rows
-from kvplan.solver.oracle.settings import Settings
 
 
 class PoolTable(NamedTuple):
@@ -23,7 +29,7 @@ class PoolTable(NamedTuple):
 
     usable: Array  # [count]
     in_use: Array  # [count]: blocks that may be in use when a request is admitted
-    bytes: Array  # [count, row]
+    bytes: Array  # [count, budget]
 
 
 class Space:
@@ -40,8 +46,8 @@ class Space:
 
     def __init__(self, problem: Problem, limit: int) -> None:
         self.problem, self.limit, self.cells = problem, limit, 0
-        self.rows = rows_of(problem)
-        self.limits = limits_of(self.rows)
+        self.budgets = budgets_of(problem)
+        self.limits = limits_of(self.budgets)
         self.pools = [self._pool_table(pool) for pool in problem.pools]
         self.chunks: Sequence[int | None] = (None,)
         if problem.prefill is not None:
@@ -51,8 +57,8 @@ class Space:
         self.members = math.prod(self.demand.shape)
         self.check_size(self.members)
         self.raws = self._raws() if self.members else {}
-        self.chunk_rows = staging_rows(problem, self.rows, self.chunks)
-        self.settings = Settings(problem, self.rows, self.check_size)
+        self.chunk_bytes = staging_by_budget(problem, self.budgets, self.chunks)
+        self.settings = Settings(problem, self.budgets, self.check_size)
 
     def check_size(self, *lengths: int) -> None:
         """Count the cells of a grid; raise where all grids together have more than allowed."""
@@ -75,7 +81,9 @@ class Space:
         usable = [count for count in counts if count >= max(structural, pool.min_blocks)]
         share = needs.headroom(self.problem, pool)
         in_use = [needs.blocks_in_use(count, share) for count in usable]
-        table = pool_rows(pool, self.rows, [count + pool.reserved_blocks for count in usable])
+        table = pool_by_budget(
+            pool, self.budgets, [count + pool.reserved_blocks for count in usable]
+        )
         return PoolTable(np.array(usable, np.int64), np.array(in_use, np.int64), table)
 
     def _request_axes(self) -> list[Axis]:

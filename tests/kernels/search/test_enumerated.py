@@ -96,7 +96,7 @@ def test_ranges_find_what_every_chunk_would(part: int) -> None:
             search = Asked(formulate(drawn(seed)).instance)
         except InvalidProblem:
             continue
-        goal = search.instance.goals[0]
+        goal = search.instance.objectives[0]
         starts = [bounds for bounds in search.starts() if search.possible(bounds)]
         if not starts or not is_listable(goal):
             continue

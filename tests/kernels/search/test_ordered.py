@@ -32,7 +32,7 @@ def test_every_goal_reaches_the_best_that_earlier_ones_leave(part: int) -> None:
         if sum(spans) > 60:
             continue
         answer = solve(search)
-        for number, goal in enumerate(search.instance.goals):
+        for number, goal in enumerate(search.instance.objectives):
             variable = goal.single
             assert variable is not None
             best = points.largest(bounds, variable)

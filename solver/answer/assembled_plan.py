@@ -1,0 +1,93 @@
+"""From a point to a Plan: checked, and its decisions by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.kernels.search.search import Search
+from kvplan.kernels.values import Answer, Point, copies_held
+from kvplan.models import CheckFailed, Plan
+from kvplan.models.immutable.frozen_dict import FrozenDict
+from kvplan.solver.answer.credit import Credit
+from kvplan.solver.check import Decisions
+from kvplan.solver.formulate.formulation import Formulation
+
+
+def assemble(
+    formulation: Formulation,
+    search: Search,
+    answer: Answer,
+    credit: Credit,
+) -> Plan:
+    """Check a point and write it out as a plan.
+
+    The decisions are written at once; budget, notes and proof when they are first looked at.
+    """
+    decisions = _decisions(formulation, search, answer.point)
+    _check(formulation, answer.point, decisions)
+    values = {
+        "status": "optimal" if answer.exact else "feasible",
+        **decisions,
+        "relaxed": (),
+    }
+
+    def later() -> dict[str, Any]:
+        from kvplan.solver.answer.deferred_fields import (
+            deferred_fields,  # loaded when a plan is first looked at
+        )
+
+        return deferred_fields(formulation, search, answer, credit, decisions)
+
+    return Plan.defer(values, later)
+
+
+def _check(formulation: Formulation, point: Point, decisions: dict[str, Any]) -> None:
+    """Raise CheckFailed where a plan breaks a rule of its problem.
+
+    A formulation for other quotas has the check of the one that it was made from.
+    """
+    check, problem = formulation.check(), formulation.problem
+    quotas = None
+    if check.problem is not problem:
+        quotas = tuple([rank.quota_bytes for rank in problem.ranks])
+    broken = check.broken(
+        Decisions(
+            blocks=tuple(decisions["blocks"].values()),
+            fitted=tuple(zip(point.capacities, point.counts, strict=True)),
+            chunk=decisions["prefill_chunk"],
+            options=point.options,
+            slots=decisions["expert_slots"],
+            kept=decisions["expert_slots_in_prefill"],
+            copies=decisions["copies"],
+        ),
+        quotas,
+    )
+    if broken:
+        raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
+
+
+def _decisions(formulation: Formulation, search: Search, point: Point) -> dict[str, Any]:
+    """The decision values by field, requests apart."""
+    instance, problem = formulation.instance, formulation.problem
+    has_experts = instance.experts is not None
+    copies = None
+    if instance.fill_batch is not None:
+        copies = copies_held(instance, search.demand, point, instance.fill_batch)
+    return {
+        "blocks": FrozenDict(
+            {
+                pool.name: usable + pool.reserved
+                for pool, usable in zip(instance.pools, point.usable, strict=True)
+            }
+        ),
+        "prefill_chunk": instance.chunks[point.chunk] if problem.prefill is not None else None,
+        "expert_slots": point.experts if has_experts else None,
+        "expert_slots_in_prefill": point.kept if has_experts else None,
+        "choices": FrozenDict(
+            {
+                choice.name: choice.options[option].name
+                for choice, option in zip(problem.choices, point.options, strict=True)
+            }
+        ),
+        "copies": copies,
+    }
