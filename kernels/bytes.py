@@ -59,16 +59,6 @@ def last_in_pages(held: int, buffers: Buffers) -> int:
     return last
 
 
-def more_blocks(held: int, rest: int, buffers: Buffers) -> int:
-    """Largest n >= held with pool_bytes(n) <= pool_bytes(held) + rest.
-
-    What the pages hold already is free; a further page takes at least the smallest granule.
-    """
-    if rest < min([granule for _, granule in buffers]):
-        return last_in_pages(held, buffers)
-    return most_blocks(pool_bytes(held, buffers) + rest, buffers)
-
-
 def slot_bytes(slots: int, sizes: tuple[tuple[int, int], ...]) -> int:
     """Bytes of the first `slots` slots of one layer; the last size is open-ended."""
     total, left = 0, slots

@@ -26,6 +26,10 @@ class Search:
 
     What follows from the layout (needs, bytes by value) is kept apart from the limits, so that
     `with_limits` costs next to nothing.
+
+    Attributes
+    ----------
+    pools_from : the first objective from which on only pools are raised, one after the other.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -34,6 +38,8 @@ class Search:
         self.limits = [budget.limit_bytes for budget in instance.budgets]
         self._undecided = Undecided(self.demand)
         self._others = Others(self.demand, self._undecided)
+        self.pools_from = _first_of_pools(instance)
+        self._settled: tuple[Bounds, LeastDemand] | None = None
 
     def with_limits(self, instance: Instance) -> Search:
         """The same search for an instance that differs in the limits of its budgets alone."""
@@ -59,6 +65,9 @@ class Search:
 
     def demands(self, bounds: Bounds) -> Iterator[LeastDemand]:
         """Every least demand that no other undercuts, limits not yet checked."""
+        if self._settled is not None and self._settled[0] == bounds:
+            yield self._settled[1]
+            return
         found = self._others.usable(bounds)
         if len(found) >= 4:
             found = [found[place] for place in undominated([usable for usable, _ in found])]
@@ -178,15 +187,33 @@ class Search:
 
     def _largest_capacity(self, bounds: Bounds, index: int) -> int | None:
         """The requested capacity, or the best of the residue classes."""
+        high = bounds.high[index]
+        assert high is not None
+        rests, ways = self.rests(bounds), self._others.of_capacity(bounds, index)
+        if any(moving.fits(rests, high) for moving in ways):
+            best: int | None = high
+        elif bounds.low[index] == high or (len(ways) > 1 and not self.possible(bounds)):
+            best = None
+        else:
+            best = self._best_of_classes(bounds, index, ways, rests)
+        if best is not None and len(ways) == 1:
+            self._settle(bounds, index, best, ways[0])
+        return best
+
+    def _settle(self, bounds: Bounds, index: int, value: int, moving: Moving) -> None:
+        """Keep the least demand of a capacity that was the last one to decide."""
+        bounds = self.settled(bounds, Variable("capacity", index), value)
+        if bounds.low == bounds.high:
+            sizes = self._values([*enumerate(bounds.low)])
+            self._settled = bounds, LeastDemand(*sizes, moving.usable(value))
+
+    def _best_of_classes(
+        self, bounds: Bounds, index: int, ways: Sequence[Moving], rests: Sequence[int]
+    ) -> int | None:
         residues, low, high = self._undecided.residues[index], bounds.low[index], bounds.high[index]
         assert residues is not None
         assert high is not None
-        rests, best = self.rests(bounds), None
-        ways = self._others.of_capacity(bounds, index)
-        if any(moving.fits(rests, high) for moving in ways):
-            return high
-        if low == high or (len(ways) > 1 and not self.possible(bounds)):
-            return None
+        best: int | None = None
         for residue in residues.classes:
             for moving in ways:
                 start = low if best is None else best + 1
@@ -277,3 +304,14 @@ class Search:
         for pool in pools:
             self.demand.raise_pool(pool, usable, rests)
         return demand._replace(usable=tuple(usable))
+
+
+def _first_of_pools(instance: Instance) -> int:
+    """The first objective of fill from which on only pools are raised, one after the other."""
+    first = len(instance.objectives)
+    while first > instance.fill_from:
+        single = instance.objectives[first - 1].single
+        if single is None or single.kind != "blocks":
+            break
+        first -= 1
+    return first
