@@ -95,16 +95,23 @@ class Search:
         """Bytes by layout that are left for the pools."""
         return self.demand.rests(self.limits, bounds.chunk, bounds.options, bounds.experts)
 
+    def left(self, bounds: Bounds, demand: LeastDemand) -> list[int]:
+        """Bytes by layout that a least demand leaves; below 0 where it does not fit."""
+        taken = self.demand.pool_bytes(demand.usable)
+        return [rest - mine for rest, mine in zip(self.rests(bounds), taken, strict=True)]
+
     def fits(self, bounds: Bounds, demand: LeastDemand) -> bool:
         """Whether a least demand keeps every pool limit and budget."""
         if not self.demand.within_limits(demand.usable):
             return False
-        taken = self.demand.pool_bytes(demand.usable)
-        return all(a <= b for a, b in zip(taken, self.rests(bounds), strict=True))
+        return min(self.left(bounds, demand), default=0) >= 0
 
     def fitting(self, bounds: Bounds) -> LeastDemand | None:
         """The first least demand that fits."""
-        return next((demand for demand in self.demands(bounds) if self.fits(bounds, demand)), None)
+        for demand in self.demands(bounds):
+            if self.fits(bounds, demand):
+                return demand
+        return None
 
     def possible(self, bounds: Bounds) -> bool:
         """Whether some least demand fits."""
@@ -298,9 +305,7 @@ class Search:
 
     def raised(self, bounds: Bounds, demand: LeastDemand, pools: Sequence[int]) -> LeastDemand:
         """Pools raised one after the other to what fits beside the others (which fit)."""
-        taken = self.demand.pool_bytes(demand.usable)
-        rests = [a - b for a, b in zip(self.rests(bounds), taken, strict=True)]
-        usable = list(demand.usable)
+        rests, usable = self.left(bounds, demand), list(demand.usable)
         for pool in pools:
             self.demand.raise_pool(pool, usable, rests)
         return demand._replace(usable=tuple(usable))
