@@ -49,7 +49,7 @@ def most_blocks(limit: int, buffers: Buffers) -> int:
 
 
 def last_in_pages(held: int, buffers: Buffers) -> int:
-    """Most blocks in the pages that some blocks take."""
+    """Most blocks that fit in the pages of some blocks."""
     size, granule = buffers[0]
     last = -(-held * size // granule) * granule // size
     for size, granule in buffers[1:]:
@@ -62,7 +62,7 @@ def last_in_pages(held: int, buffers: Buffers) -> int:
 def more_blocks(held: int, rest: int, buffers: Buffers) -> int:
     """Largest n >= held with pool_bytes(n) <= pool_bytes(held) + rest.
 
-    What the pages hold already is free; a further page takes at least the smallest granule.
+    Space left in pages is free; a further page takes at least the smallest granule.
     """
     if rest < min([granule for _, granule in buffers]):
         return last_in_pages(held, buffers)

@@ -24,8 +24,8 @@ from kvplan.kernels.search.undecided import Undecided, undominated
 class Search:
     """Searches one instance in plain integers.
 
-    What follows from the layout (needs, bytes by value) is kept apart from the limits, so that
-    `with_limits` costs next to nothing.
+    What follows from the layout (needs, bytes by value) is separate from the limits, so
+    `with_limits` is cheap.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -36,7 +36,7 @@ class Search:
         self._others = Others(self.demand, self._undecided)
 
     def with_limits(self, instance: Instance) -> Search:
-        """The same search for an instance that differs in the limits of its budgets alone."""
+        """The same search for an instance that differs only in the limits of its budgets."""
         twin = copy(self)
         twin.instance = instance
         twin.limits = [budget.limit_bytes for budget in instance.budgets]

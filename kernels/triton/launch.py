@@ -24,7 +24,7 @@ class Launch:
 
     Raises
     ------
-    RefusedError : what neither the batched search nor the kernel takes.
+    RefusedError : the batched search or the kernel cannot answer it.
     """
 
     def __init__(self, instance: Any, device: Any = "cuda") -> None:

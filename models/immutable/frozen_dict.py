@@ -1,4 +1,4 @@
-"""Mappings inside frozen models: dicts that refuse every change."""
+"""Mappings inside frozen models: immutable dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one part of a problem says of another: names that must exist, be unique, and fit."""
+"""References between parts of a problem: names must exist, be unique, and fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_faults(problem: Problem) -> list[Fault]:
     if not problem.ranks:
         return [Fault("ranks", "at least one rank", "an empty list")]
     faults = first_faults(chain.from_iterable(check(problem) for check in _CHECKS))
-    # Goals and constraints resolve names; they are only worth reading when the names are sound.
+    # Goals and constraints resolve names, so check them only once the names are valid.
     asked = (goal_faults, fill_faults, relax_faults)
     return faults or first_faults(chain.from_iterable(check(problem) for check in asked))
 
@@ -65,7 +65,7 @@ def _choices(problem: Problem) -> Iterator[Fault]:
 
 
 def _requests(problem: Problem) -> Iterator[Fault]:
-    """Request names: each once in its batch, and a fitted one once in the problem."""
+    """Request names: unique in their batch; those of fitted requests unique in the problem."""
     fitted: set[str] = set()
     for b, batch in enumerate(problem.batches):
         seen: set[str] = set()
@@ -108,7 +108,7 @@ def _staging(problem: Problem) -> Iterator[Fault]:
 
 
 def _headrooms(problem: Problem) -> Iterator[Fault]:
-    """A headroom from the staging needs a prefill section."""
+    """`prefill_headroom: from_staging` needs a prefill section."""
     for index, rank in enumerate(problem.ranks):
         derived = rank.memory is not None and rank.memory.prefill_headroom == "from_staging"
         if derived and problem.prefill is None:

@@ -1,4 +1,4 @@
-"""Who is to blame: views and outcomes of all ranks, held against the majority's."""
+"""Which ranks differ: views and outcomes of all ranks against the majority's."""
 
 from __future__ import annotations
 

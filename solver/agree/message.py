@@ -1,4 +1,4 @@
-"""What a rank tells the others: a view before the solve, an outcome after it."""
+"""What a rank sends to the others: a view before the solve, an outcome after it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def find_places(data: dict[str, Any], axes: tuple[Axis, ...]) -> tuple[tuple[Pla
 
 
 class _Mark(str):
-    """A text that is told from all others by its identity."""
+    """A text that is compared by identity."""
 
     __slots__ = ()
 

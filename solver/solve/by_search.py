@@ -45,7 +45,7 @@ def searched_plan(
 
 
 def refusal_of(formulation: Formulation, search: Search) -> Infeasible:
-    """Why nothing fits; what writes it is loaded when it is needed."""
+    """Why nothing fits; loaded on first use."""
     from kvplan.solver.answer.refusal import infeasible
 
     return infeasible(formulation, search)

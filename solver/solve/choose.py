@@ -89,7 +89,7 @@ def _instead(
 
 
 def _confirm_infeasible(search: Search, deadline: float | None) -> None:
-    """Have CP-SAT refute the problem too, where it can."""
+    """Let CP-SAT confirm the refusal where it can."""
     try:
         from kvplan.solver.cpsat import TooLargeError, refutes
     except ImportError as error:
