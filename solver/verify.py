@@ -1,4 +1,4 @@
-"""A plan checked against its problem: by the oracle, and by what kvplan writes for its decisions."""
+"""A plan checked against its problem: by the oracle, and by what follows from its decisions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SOLVERS = {
 
 
 def violations(problem: Problem, plan: Plan) -> list[str]:
-    """Every rule that a plan breaks, and every figure or text that does not follow from its decisions.
+    """Rules that a plan breaks, and figures or text that do not follow from its decisions.
 
     These do not follow from the decisions and are not checked: bounds of goals that are not
     proven, CP-SAT's time, which of the solvers answered, and whether a replay was made.
