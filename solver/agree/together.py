@@ -56,7 +56,7 @@ def plan_together(
 
 
 def _measured(local: Local) -> tuple[LocalView, Exception | None]:
-    """This rank's view. An error becomes a view too: raising here would hang the others."""
+    """The view of this rank. An error becomes a view too: raising here would hang the others."""
     try:
         view = local if isinstance(local, LocalView) else local()
         if not isinstance(view, LocalView):
