@@ -50,7 +50,7 @@ def _decimal(value: object, expected: str) -> Decimal:
     if not number.is_finite():
         raise Misfit(expected, shown(value))
     if abs(number.adjusted()) > _DIGITS:
-        raise Misfit(f"{expected} of a sane size", shown(value))
+        raise Misfit(f"{expected} of a reasonable size", shown(value))
     return number
 
 

@@ -16,7 +16,7 @@ from kvplan.solver.digest import DECISIONS, digest_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
 
-_OF_THE_SOLVER = ("the deadline ended", "solver:", "device:")
+_OF_THE_SOLVER = ("the deadline passed", "the default time was over", "solver:", "device:")
 """Beginnings of notes that say who answered; no decision implies them."""
 _SOLVERS = {
     "nested": ("auto", "cp-sat", "bisect"),

@@ -55,7 +55,7 @@ class Batch:
         self.instance: Instance = getattr(instance, "instance", instance)
         refused = refused_goals(self.instance)
         if refused is not None:
-            raise RefusedError(f"the batched search does not take {refused}")
+            raise RefusedError(f"the batched search does not support {refused}")
         self.arrays = Arrays(device)
         self.layout = Layout(self.instance)
         self.demand = Demand(self.instance)
@@ -81,7 +81,7 @@ class Batch:
         ]
         points = len(self.layout.starts) * prod(each)
         if points > (MOST_HOST_POINTS if self.arrays.on_host else MOST_POINTS):
-            raise RefusedError(f"the batched search does not take {points} candidate points")
+            raise RefusedError(f"the batched search does not support {points} candidate points")
         return points
 
     def fit(self, scenarios: Scenarios, progress: Progress | None = None) -> Fits:

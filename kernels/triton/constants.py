@@ -90,7 +90,7 @@ class SpecBuilder:
         steps, tail = self._steps(copied)
         lanes = starts * max(step.classes * step.demands for step in steps)
         if lanes > MOST_LANES:
-            raise RefusedError(f"the Triton kernel does not take {lanes} lanes a scenario")
+            raise RefusedError(f"the Triton kernel does not support {lanes} lanes a scenario")
         return Spec(
             pools=tuple(self._pool(pool) for pool in range(len(instance.pools))),
             batches=batches,

@@ -35,7 +35,7 @@ class Launch:
         """Solve every scenario in one launch."""
         scenarios = checked(self.batch, scenarios)
         if scenarios.given or scenarios.use is not None:
-            raise RefusedError("the Triton kernel does not take given requests or utilizations")
+            raise RefusedError("the Triton kernel does not support given requests or utilizations")
         if scenarios.number == 0:
             return self.batch.empty()
         limits = self.batch.layout.limits(self.arrays, scenarios.quotas)

@@ -50,7 +50,7 @@ def _unique(section: str, names: Iterable[str | None]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name is not None and name in seen:
-            yield Fault(f"{section}[{index}].name", "a name of its own", f"{shown(name)} again")
+            yield Fault(f"{section}[{index}].name", "a unique name", f"{shown(name)} again")
         elif name is not None:
             seen.add(name)
 
@@ -73,7 +73,7 @@ def _requests(problem: Problem) -> Iterator[Fault]:
             name = request.name or f"{batch.name}.{r}"
             if name in seen or (request.fit != "none" and name in fitted):
                 path = f"batches[{b}].requests[{r}].name"
-                yield Fault(path, "a name of its own", f"{shown(name)} again")
+                yield Fault(path, "a unique name", f"{shown(name)} again")
             seen.add(name)
             if request.fit != "none":
                 fitted.add(name)
@@ -102,7 +102,7 @@ def _staging(problem: Problem) -> Iterator[Fault]:
             stages = one_of(map(str, problem.stages))
             yield Fault(f"{path}.stage", f"a stage of a rank: {stages}", str(entry.stage))
         if (entry.name, entry.stage) in seen:
-            expected = "a name of its own on this stage"
+            expected = "a unique name on this stage"
             yield Fault(f"{path}.name", expected, f"{shown(entry.name)} again")
         seen.add((entry.name, entry.stage))
 

@@ -112,7 +112,7 @@ class _Extent:
         if id(node) in self._known:
             known = self._known[id(node)]
             if known is None:
-                raise Misfit("anchors that end", f"a cycle at line {_line(node)}")
+                raise Misfit("anchors without cycles", f"a cycle at line {_line(node)}")
             return known
         self._known[id(node)] = None
         nodes, depth = 1, 0
@@ -142,7 +142,7 @@ def _construct(node: yaml.Node) -> Any:
     if isinstance(node, yaml.ScalarNode) and kind in _SCALARS:
         if kind in _PATTERNS and not _PATTERNS[kind].match(node.value):  # an explicit tag
             raise Misfit(
-                f"what the tag !!{kind} says", f"{shown(node.value)} at line {_line(node)}"
+                f"a value of the tag !!{kind} says", f"{shown(node.value)} at line {_line(node)}"
             )
         return _SCALARS[kind](node.value)
     raise Misfit("plain values", f"the tag {shown(node.tag)} at line {_line(node)}")

@@ -79,7 +79,7 @@ def _answer(view: LocalView, own: Told, views: dict[int, bytes], solver: Solver)
     """Solve what was gathered. Never raises: the others wait for the outcome."""
     try:
         if own.encode() not in views.values():
-            raise AgreementFailed(["the communicator did not give a rank its own view back"])
+            raise AgreementFailed(["the communicator did not return a rank's own view"])
         answer = _solve(view, views, solver)
         return _Outcome(f"plan {answer.digest}", plan=answer)
     except Exception as error:
