@@ -98,7 +98,7 @@ def own_blocks(
 
 def shared_blocks(rule: Rule, shared: int, histories: Sequence[int]) -> int:
     """B less the blocks of the prefix that are stale for the lowest and the highest history."""
-    if rule.kind != "live" or not shared:
+    if rule.kind != "live":
         return shared
     first: int = stale(rule, max(histories))[0]
     stop: int = stale(rule, min(histories))[1]
@@ -163,7 +163,7 @@ class BatchNeed:
             elif histories:
                 for load in loads:
                     blocks += load[2] * own_blocks(rule, load, tokens, shared)
-                blocks += shared_blocks(rule, shared, histories)
+                blocks += shared_blocks(rule, shared, histories) if shared else 0
                 blocks += -(-tokens // rule.t) if rule.per_batch else 0
             raw[rule.pool] += rule.m * blocks
         return raw
