@@ -49,7 +49,7 @@ def most_blocks(limit: int, buffers: Buffers) -> int:
 
 
 def last_in_pages(held: int, buffers: Buffers) -> int:
-    """Most blocks in the pages that some blocks take."""
+    """Most blocks that fit in the pages of some blocks."""
     size, granule = buffers[0]
     last = -(-held * size // granule) * granule // size
     for size, granule in buffers[1:]:

@@ -55,7 +55,7 @@ class FixedRequests(NamedTuple):
 
 
 class GivenRequests(Sequence[FixedRequests]):
-    """Many requests as three columns; a row is made when it is looked at.
+    """Many requests as three columns; rows are made on access.
 
     Parameters
     ----------

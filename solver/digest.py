@@ -1,4 +1,4 @@
-"""The fingerprint of a plan: the same on every rank and engine that decides the same."""
+"""The fingerprint of a plan: equal wherever the decisions are."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from kvplan.kernels.values import Answer, Number, goal_value, times
 def solve(search: Search) -> Answer | None:
     """Best point in the order of the goals; None when nothing fits.
 
-    `exact` says whether the answer is proven: it is for ordered goals, and for weighted ones over
+    `exact` says whether the answer is proven. It is for ordered goals, and for weighted ones over
     listed variables and at most one other whose worth never falls. Any other weighted goal gets a
-    good point and a bound. Linear constraints are not looked at here.
+    good point and a bound. Linear constraints are ignored here.
     """
     bounds, tops, exact = search.starts(), list[Number | None](), True
     for number, goal in enumerate(search.instance.objectives):
@@ -34,7 +34,7 @@ def solve(search: Search) -> Answer | None:
             bounds, top, proven = raise_weighted(search, bounds, goal)
         if not bounds:
             return None
-        # What follows an unproven goal is only bounded within what it decided.
+        # After an unproven goal, bounds hold only within what it decided.
         tops.append(top if exact else None)
         exact = exact and proven
     return _best_end(search, bounds, tops, exact)
@@ -43,7 +43,7 @@ def solve(search: Search) -> Answer | None:
 def _filled(
     search: Search, bounds: Bounds, tops: list[Number | None], number: int, exact: bool
 ) -> Answer | None:
-    """Raise the pools of the last goals in one pass, and finish."""
+    """Raise the pools of the last goals in one pass and finish."""
     demand = search.fitting(bounds)
     if demand is None:
         return None
@@ -57,7 +57,7 @@ def _best_end(
     search: Search, bounds: list[Bounds], tops: Sequence[Number | None], exact: bool
 ) -> Answer | None:
     """The answer that keeps most experts, then holds the smallest pools in order."""
-    # What a share is of depends on where the other pools are smallest.
+    # The base of a share depends on which end leaves the other pools smallest.
     exact = exact and (len(bounds) == 1 or not search.instance.fill_shares)
     found = []
     for each in bounds:

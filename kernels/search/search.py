@@ -24,8 +24,8 @@ from kvplan.kernels.search.undecided import Undecided, undominated
 class Search:
     """Searches one instance in plain integers.
 
-    What follows from the layout (needs, bytes by value) is kept apart from the limits, so that
-    `with_limits` costs next to nothing.
+    What follows from the layout (needs, bytes by value) is separate from the limits, so
+    `with_limits` is cheap.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Search:
         self._settled: tuple[Bounds, LeastDemand] | None = None
 
     def with_limits(self, instance: Instance) -> Search:
-        """The same search for an instance that differs in the limits of its budgets alone."""
+        """The same search for an instance that differs only in the limits of its budgets."""
         twin = copy(self)
         twin.instance = instance
         twin.limits = [budget.limit_bytes for budget in instance.budgets]

@@ -1,6 +1,6 @@
 """Files and text to plain data: JSON or YAML, numbers kept as the decimals that were written.
 
-Guards against input that is hostile or junk: size, nesting, aliases that expand without end.
+Guards against hostile or junk input: size, nesting, aliases that expand without end.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _parse(text: str) -> Any:
         try:
             return _parse_json(text)
         except (json.JSONDecodeError, RecursionError):
-            pass  # a YAML flow mapping may begin alike
+            pass  # a YAML flow mapping may begin the same way
     from kvplan.models.reading.yaml_data import parse_yaml  # a caller with plain data needs no YAML
 
     return parse_yaml(text)

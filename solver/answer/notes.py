@@ -1,4 +1,4 @@
-"""One line for each reduced value, with what limits it; and what may surprise."""
+"""One line for each reduced value with what limits it, and for surprises."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Check:
         for (batch, index), sizes in zip(self._fitted, decisions.fitted, strict=True):
             yield from fitted_faults(batch, index, *sizes)
         if not is_candidate(self.problem.prefill, decisions.chunk):
-            yield f"a chunk of {decisions.chunk} tokens is no candidate"
+            yield f"a chunk of {decisions.chunk} tokens is not a candidate"
         for choice, option in zip(self.problem.choices, decisions.options, strict=True):
             if not 0 <= option < len(choice.options):
                 yield f"choice {choice.name} has no option {option}"

@@ -1,4 +1,4 @@
-"""Readings typed from a log: 3.58GiB is anything that prints so, [3.575, 3.585) GiB."""
+"""Readings typed from a log: 3.58GiB is any value that prints as such, [3.575, 3.585) GiB."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DECIMAL = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 _DEMANDS = frozenset(
     ("--activation", "--non-torch", "--graphs", "--peak-torch", "--connector", "--weights-gib")
 )
-"""Flags whose bytes are taken off: more of them leaves less."""
+"""Flags whose bytes are subtracted."""
 End = Literal["low", "high"]
 
 

@@ -136,6 +136,7 @@ def fill_pools(problem: Problem) -> tuple[int, ...]:
 
 
 def fill_shares(problem: Problem) -> tuple[tuple[int, Fraction], ...]:
+    """(pool, share) of each pool that fill gives a share of the rest, in order."""
     shares = problem.fill.shares if problem.fill is not None else None
     if shares is None:
         return ()

@@ -70,7 +70,7 @@ def _resizable(
 
 def _advice(formulation: Formulation) -> Advice:
     from kvplan.solver.explain.advise import (
-        advise,  # loaded when a refusal is read, not when raised
+        advise,  # loaded on first use of a refusal's details
     )
 
     return advise(formulation.problem, formulation.held)
