@@ -108,5 +108,5 @@ def complete(search: Search, bounds: Bounds, decided: Sequence[Number | None]) -
         demand = search.fitting(bounds)
         answer = None if demand is None else _finished(search, bounds, demand, tops, exact=True)
     if answer is None:
-        raise RuntimeError("the decided values do not fit beside each other")
+        raise RuntimeError("the decided values do not fit together")
     return answer
