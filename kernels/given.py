@@ -23,7 +23,7 @@ class GivenBlocks:
 
     Attributes
     ----------
-    attends : whether some request bears attention.
+    attends : whether some request holds tokens.
     least_history : of those that do; None without any.
 
     Parameters

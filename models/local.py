@@ -41,7 +41,7 @@ class LocalView(Frozen):
         Raises
         ------
         InvalidProblem : the entry is invalid.
-        TypeError : the problem is no plain data.
+        TypeError : the problem is not plain data.
         """
         if isinstance(problem, Problem):
             sections = problem.model_dump(mode="json", exclude={"ranks"}, exclude_unset=True)

@@ -37,7 +37,7 @@ class Spec(NamedTuple):
     pools: Numbers  # (rules, use num, den, multiple, least, most or -1, reserved)
     batches: Numbers  # (given blocks by pool, prefix, fitted, least history or -1)
     copied: tuple[int, ...]  # among `batches`
-    fitted: Numbers  # (flight, bears attention, is count, period, points padded, points, offset,
+    fitted: Numbers  # (flight, holds tokens, is count, period, points padded, points, offset,
     # offset of residues, residues)
     budgets: Numbers  # (buffers by pool, layers, lent, offset of staging or -1, of options or -1)
     steps: tuple[Step, ...]

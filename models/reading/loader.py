@@ -24,7 +24,7 @@ def load_data(source: str | Path) -> dict[Any, Any]:
 
     Raises
     ------
-    InvalidProblem : it is not there, is no text, is too large, or is neither JSON nor YAML.
+    InvalidProblem : it is missing, not text, too large, or neither JSON nor YAML.
     """
     if str(source) in ("", "."):
         raise InvalidProblem.at(

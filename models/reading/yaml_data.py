@@ -67,7 +67,7 @@ def parse_yaml(text: str) -> Any:
 
     Raises
     ------
-    Misfit : no YAML, nested too deep, aliases that expand without end, or no plain values.
+    Misfit : not YAML, nested too deep, aliases that expand without end, or not plain values.
     """
     try:
         root = yaml.compose(text, Loader=_Loader)

@@ -157,7 +157,7 @@ class BatchNeed:
             return self._still[flight]
         raw, requests = [*self._pools], self._requests + sum([load[2] for load in loads])
         is_still = not loads
-        loads = [load for load in loads if load[0]]
+        loads = [load for load in loads if load[0] and load[2]]  # those with tokens
         histories = self._histories + [load[1] for load in loads]
         if flight not in self._own:
             self._own[flight] = sums_of(self._rules, self._columns, self._prefix, flight)

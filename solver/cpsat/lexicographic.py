@@ -41,8 +41,8 @@ def solve_program(
     ----------
     incumbent : a point as hint, which need not obey linear constraints, and bounds of its goals.
     use_bounds : take the incumbent's bounds as proven (`goal <= bound`), and its point where it
-        obeys every row: what reaches the bound is then optimal. Without it CP-SAT owes the
-        incumbent nothing.
+        obeys every row: what reaches the bound is then optimal. Without it CP-SAT is
+        independent of it.
     deadline : wall seconds; None: a fixed amount of deterministic time, about two seconds.
 
     Raises

@@ -38,7 +38,7 @@ def plan_formulation(
 
     Raises
     ------
-    Infeasible : nothing fits; conflict and remedies are worked out when one is first read.
+    Infeasible : nothing fits; conflict and remedies are computed on first use.
     """
     try:
         answer = solve_formulation(formulation, search, solver=solver, deadline=deadline, on=on)
