@@ -49,7 +49,7 @@ def most_blocks(limit: int, buffers: Buffers) -> int:
 
 
 def last_in_pages(held: int, buffers: Buffers) -> int:
-    """Most blocks in the pages that some blocks take."""
+    """Most blocks that fit in the pages of some blocks."""
     size, granule = buffers[0]
     last = -(-held * size // granule) * granule // size
     for size, granule in buffers[1:]:
@@ -57,16 +57,6 @@ def last_in_pages(held: int, buffers: Buffers) -> int:
         if most < last:
             last = most
     return last
-
-
-def more_blocks(held: int, rest: int, buffers: Buffers) -> int:
-    """Largest n >= held with pool_bytes(n) <= pool_bytes(held) + rest.
-
-    What the pages hold already is free; a further page takes at least the smallest granule.
-    """
-    if rest < min([granule for _, granule in buffers]):
-        return last_in_pages(held, buffers)
-    return most_blocks(pool_bytes(held, buffers) + rest, buffers)
 
 
 def slot_bytes(slots: int, sizes: tuple[tuple[int, int], ...]) -> int:

@@ -1,4 +1,4 @@
-"""Raw block needs of batches: what is constant, and what variable requests add."""
+"""Raw block needs of batches: the constant part, and what variable requests add."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Demand:
             )
         return found
 
-    # --- what no variable moves ----------------------------------------------------------------
+    # --- what is constant ----------------------------------------------------------------------
 
     def given(self, batch: int, chunk: int) -> tuple[int, ...]:
         """Raw blocks by pool of the given requests, shared prefix and flight of a batch.
@@ -89,7 +89,7 @@ class Demand:
         return raw
 
     def attends(self, batch: int) -> bool:
-        """Whether some request of a batch bears attention."""
+        """Whether some request of a batch holds tokens."""
         needed = self.instance.batches[batch]
         fitted = [self.instance.fitted[index] for index in needed.fitted]
         if any(request.capacity if request.is_count else request.requests for request in fitted):
@@ -115,7 +115,7 @@ class Demand:
         return tuple(term for term in self._prefix_terms(batch) if term.stale_from is not None)
 
     def least_history(self, batch: int) -> int | None:
-        """Least history of the attention-bearing requests whose capacity is given."""
+        """Least history of the requests with tokens whose capacity is given."""
         least = self._requests[batch].least_history
         histories = [] if least is None else [least]
         for index in self.instance.batches[batch].fitted:

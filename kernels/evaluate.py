@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.kernels.bytes import expert_bytes, least_kept, more_blocks
+from kvplan.kernels.bytes import expert_bytes, last_in_pages, least_kept, most_blocks, pool_bytes
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Buffers, Instance
 
@@ -29,6 +29,15 @@ class Evaluator(Demand):
             tuple([(pool, *buffer) for pool, mine in enumerate(pools) for buffer in mine])
             for pools in places
         ]
+        self._places = [
+            [
+                (layout, pools[index], min([granule for _, granule in pools[index]]))
+                for layout, pools in enumerate(self.buffers)
+                if pools and pools[index]
+            ]
+            for index in range(len(instance.pools))
+        ]
+        """By pool: each layout that it takes bytes of, its buffers, their smallest granule."""
         self.reserved = [pool.reserved for pool in instance.pools]
         self._limited = [
             (i, pool.most) for i, pool in enumerate(instance.pools) if pool.most is not None
@@ -94,18 +103,19 @@ class Evaluator(Demand):
         rests : bytes that they leave, by layout.
         """
         _, reserved, _, top, multiple, _, _ = self.instance.pools[pool]
-        held = usable[pool] + reserved
-        for buffers, rest in zip(self.buffers, rests, strict=True):
-            if buffers and buffers[pool]:
-                most = more_blocks(held, rest, buffers[pool]) - reserved
-                if top is None or most < top:
-                    top = most
+        held, has_pages = usable[pool] + reserved, False
+        for layout, buffers, page in self._places[pool]:
+            # A further page takes at least the smallest granule.
+            if rests[layout] < page:
+                most = last_in_pages(held, buffers) - reserved
+            else:
+                has_pages = True
+                most = most_blocks(pool_bytes(held, buffers) + rests[layout], buffers) - reserved
+            if top is None or most < top:
+                top = most
         if top is None or top - top % multiple <= usable[pool]:
             return
         usable[pool] = top - top % multiple
-        for layout, buffers in enumerate(self.buffers):
-            if buffers:
-                for size, granule in buffers[pool]:
-                    rests[layout] -= (
-                        -(-(usable[pool] + reserved) * size // granule) - -(-held * size // granule)
-                    ) * granule
+        for layout, buffers, _ in self._places[pool] if has_pages else ():
+            rests[layout] += pool_bytes(held, buffers)
+            rests[layout] -= pool_bytes(usable[pool] + reserved, buffers)

@@ -14,7 +14,7 @@ from kvplan.kernels.need import NeedTerm, blocks, placeholder_blocks
 
 VECTORISE_FROM = 24  # requests; below, plain integers are faster
 SAFE = 2**30  # figures below this cannot overflow a product in int64
-_SHARE_FROM = 4  # requests; below, a pass costs less than to look for a shared one
+_SHARE_FROM = 4  # requests; below, a pass costs less than looking for a shared one
 _INT64 = 2**63
 
 
@@ -23,7 +23,7 @@ class GivenBlocks:
 
     Attributes
     ----------
-    attends : whether some request bears attention.
+    attends : whether some request holds tokens.
     least_history : of those that do; None without any.
 
     Parameters
@@ -67,7 +67,7 @@ class GivenBlocks:
         ]
 
     def _bare(self, term: NeedTerm) -> NeedTerm:
-        """A term without what several caches may differ in and still share a pass."""
+        """A term without the fields in which caches that share a pass may differ."""
         _, _, t, most, stale_from, stale_most, extra, scratch, least = term
         if scratch is None:
             extra = 0

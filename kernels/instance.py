@@ -55,7 +55,7 @@ class FixedRequests(NamedTuple):
 
 
 class GivenRequests(Sequence[FixedRequests]):
-    """Many requests as three columns; a row is made when it is looked at.
+    """Many requests as three columns; rows are made on access.
 
     Parameters
     ----------
@@ -164,12 +164,14 @@ class Objective(NamedTuple):
 
     label: str
     members: tuple[ObjectiveTerm, ...]
+    single: Variable | None  # of a plain goal: one member, positive weight, no curve
 
-    @property
-    def single(self) -> Variable | None:
-        """The variable of a plain goal: one term, positive weight, no curve."""
-        (variable, weight, curve), *others = self.members
-        return None if others or curve is not None or weight.numerator <= 0 else variable
+    @classmethod
+    def of(cls, label: str, members: tuple[ObjectiveTerm, ...]) -> Objective:
+        """Tell a plain goal once, when it is written down."""
+        (variable, weight, curve), *others = members
+        is_plain = not others and curve is None and weight > 0
+        return cls(label, members, variable if is_plain else None)
 
 
 class LinearConstraint(NamedTuple):

@@ -38,12 +38,18 @@ def largest(probe: Probe, low: Sample, high: Sample, guess: Guess) -> Sample:
         wanted = guess(low if last is top else last, top)
         if wanted is None:
             break
-        # A guess that repeats the last probe becomes its neighbour, which ends the search.
+        is_rough = last is top
         last = probe(min(max(wanted, low.at + 1), high.at - 1))
         if last.fits:
             low = last
         else:
             high = last
+        if last.fits and not is_rough and low.at + 1 < high.at:
+            # The second guess is mostly right: its neighbour tells.
+            beside = probe(low.at + 1)
+            if not beside.fits:
+                return low
+            low = last = beside
     return _bisected(probe, *_galloped(probe, low, high, last))
 
 

@@ -45,7 +45,7 @@ class Moving:
         usable: Sequence[int],
         flight: int = 0,
     ) -> None:
-        self._pools, self._flight = pools, flight
+        self._pools, self._flight, self._still = pools, flight, usable
         self._rules = [evaluator.instance.pools[each.pool] for each in pools]
         still = list(usable)
         for each in pools:
@@ -142,6 +142,13 @@ class Moving:
             return first + steps * period
         guess = partial(self._guess, rests, first, period)
         return first + largest(probe, low, high, guess).at * period
+
+    def usable(self, value: int) -> tuple[int, ...]:
+        """Usable blocks of every pool at a value."""
+        usable = list(self._still)
+        for each, rule, held in zip(self._pools, self._rules, self.at(value)[0], strict=True):
+            usable[each.pool] = held - rule.reserved
+        return tuple(usable)
 
     def _guess(
         self, rests: Sequence[int], first: int, period: int, a: Sample, b: Sample

@@ -1,4 +1,4 @@
-"""What a decided point is worth: values of variables, goals and constraints, exactly."""
+"""Exact values of variables, goals and constraints at a decided point."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def curve_at(curve: Curve, at: int) -> Fraction:
 
 
 def rises(term: ObjectiveTerm) -> bool:
-    """Whether more of the variable is never worth less."""
+    """Whether worth is non-decreasing in the variable."""
     if term.curve is None:
         return term.weight >= 0
     steps = (right[1] - left[1] for left, right in pairwise(term.curve))

@@ -33,7 +33,7 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     def __eq__(self, other: object) -> bool:
-        """Equal fields of one class: what Pydantic compares too, in a fifth of the time."""
+        """Compare fields and class, as Pydantic does, in a fifth of the time."""
         if type(self) is not type(other):
             return NotImplemented
         return self.__dict__ == other.__dict__

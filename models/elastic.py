@@ -108,9 +108,9 @@ class Staging(Frozen):
         for index, (left, right) in enumerate(pairwise(self.table or ()), start=1):
             at = ("table", index)
             if right[0] <= left[0]:
-                raise Misfit("tokens in rising order", f"{right[0]} after {left[0]}", *at)
+                raise Misfit("tokens in increasing order", f"{right[0]} after {left[0]}", *at)
             if right[1] < left[1]:
-                raise Misfit("bytes that never fall", f"{right[1]} after {left[1]}", *at)
+                raise Misfit("non-decreasing bytes", f"{right[1]} after {left[1]}", *at)
         return self
 
     def bytes_of(self, chunk: int) -> int:
@@ -177,7 +177,7 @@ class Prefill(Frozen):
             raise Misfit(f"1 to {MOST_CHUNKS} chunks", str(len(chunks)), "chunks")
         for index, (left, right) in enumerate(pairwise(chunks), start=1):
             if right <= left:
-                raise Misfit("chunks in rising order", f"{right} after {left}", "chunks", index)
+                raise Misfit("chunks in increasing order", f"{right} after {left}", "chunks", index)
         if chunks[-1] > self.requested:
             expected = f"chunks of at most requested {self.requested}"
             raise Misfit(expected, str(chunks[-1]), "chunks", len(chunks) - 1)

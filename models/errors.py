@@ -7,7 +7,7 @@ KvplanError
 ├── AgreementFailed     ranks have no common plan: which of them, and why
 └── SolverError         kvplan itself failed
     ├── CheckFailed     a plan broke a constraint when it was recomputed
-    └── Disagreement    two engines proved different answers
+    └── Disagreement    two solvers proved different answers
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Infeasible(KvplanError):
     remedies : single changes that make it feasible, those that change least first.
     ruled_out : changes that cannot help, with the reason.
 
-    The last three are worked out when one of them is first read, so that a refusal is quick.
+    The last three are computed on first use, so that a refusal is quick.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Infeasible(KvplanError):
 
     @property
     def advice(self) -> Advice:
-        """Conflict, remedies and what was ruled out; worked out once."""
+        """Conflict, remedies and what was ruled out; computed once."""
         if not isinstance(self._advice, Advice):
             self._advice = self._advice()
         return self._advice
@@ -162,7 +162,7 @@ class Infeasible(KvplanError):
         return self.advice.ruled_out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process with the advice worked out."""
+        """Pickle with the advice computed."""
         return type(self), (self.reasons, self.shortfall, self.ranks, self.advice)
 
     def __str__(self) -> str:
@@ -203,4 +203,4 @@ class CheckFailed(SolverError):
 
 
 class Disagreement(SolverError):
-    """Two engines proved different answers; the message prints both."""
+    """Two solvers proved different answers; the message prints both."""

@@ -38,7 +38,7 @@ def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
     points = tuple(within(index, _point, entry) for index, entry in enumerate(value))
     for index, (left, right) in enumerate(pairwise(points), start=1):
         if right[0] <= left[0]:
-            raise Misfit("values in rising order", f"{right[0]} after {left[0]}", index)
+            raise Misfit("values in increasing order", f"{right[0]} after {left[0]}", index)
     return points
 
 

@@ -1,4 +1,4 @@
-"""What a constructor takes, by type: more forms than what a model holds.
+"""What constructors accept, by type: more forms than a model stores.
 
 Each model's signature under TYPE_CHECKING is for type checkers alone; Pydantic reads the fields.
 """

@@ -1,4 +1,4 @@
-"""What one rank brings to a common plan: the question, its own entry, or why it has none."""
+"""What one rank contributes to a common plan: the problem, its own entry, or why it has none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kvplan.models.ranks import Rank
 from kvplan.models.reading.faults import faults_of
 
 LONGEST_ERROR = 2000
-"""Characters of an error that is told to the other ranks; a longer one is cut where it arises."""
+"""Characters of an error sent to the other ranks; longer ones are cut at the source."""
 
 
 class LocalView(Frozen):
@@ -40,8 +40,8 @@ class LocalView(Frozen):
 
         Raises
         ------
-        InvalidProblem : the entry makes no sense.
-        TypeError : the problem is no plain data.
+        InvalidProblem : the entry is invalid.
+        TypeError : the problem is not plain data.
         """
         if isinstance(problem, Problem):
             sections = problem.model_dump(mode="json", exclude={"ranks"}, exclude_unset=True)
@@ -52,7 +52,7 @@ class LocalView(Frozen):
 
     @classmethod
     def failed(cls, error: BaseException | str) -> LocalView:
-        """Say why this rank has nothing to bring."""
+        """Say why this rank has no entry."""
         if isinstance(error, str):
             return cls(error=brief(error) or "an error without a text")
         return cls(error=brief(f"{type(error).__name__}: {error}"))
@@ -78,7 +78,7 @@ def canonical(data: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers that JSON lacks: whole ones as integers, others as the text that was written."""
+    """Numbers that JSON lacks: integers where whole, otherwise the text as written."""
     if isinstance(value, Decimal) and value == value.to_integral_value():
         return int(value)
     if isinstance(value, Decimal | Fraction):

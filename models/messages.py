@@ -1,4 +1,4 @@
-"""How values read in a message: short, on one line, as they are written in a file."""
+"""How messages show values: short, on one line, as written in a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 LONGEST = 60  # characters of a shown value
 _LONGEST_LIST = 200  # characters of a list of names
-_MOST_NAMES = 1000  # names compared for a likeness
+_MOST_NAMES = 1000  # names compared for similarity
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
@@ -43,7 +43,7 @@ def within(step: int | str, parse: Callable[[Input], Output], value: Input) -> O
 
 
 class _Short(reprlib.Repr):
-    """Bounded in depth and width, so that hostile input costs nothing to show."""
+    """Bounded in depth and width, so that hostile input is cheap to show."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def path_of(location: Iterable[int | str]) -> str:
 
 
 def path_to(path: str, step: int | str) -> str:
-    """Lengthen a path by an index or a key; a key that does not read as one is quoted."""
+    """Append an index or a key to a path; quote a key that would be misread."""
     if isinstance(step, int):
         return f"{path}[{step}]"
     if not _is_plain(step):
@@ -111,7 +111,7 @@ def _is_plain(key: str) -> bool:
 
 
 def one_of(names: Iterable[str], name: str = "") -> str:
-    """Say what could have been meant: the nearest known name, or all of them."""
+    """Suggest the nearest known name, or list all of them."""
     known = list(names)[:_MOST_NAMES]
     nearest = get_close_matches(name[:LONGEST], known, n=1)
     if nearest:

@@ -14,7 +14,7 @@ from kvplan.models.immutable.frozen_dict import FrozenMapping
 from kvplan.models.units import Computed
 
 Solver = Literal["auto", "cp-sat", "bisect"]
-"""What solves: the search where it is a proof, else CP-SAT; CP-SAT; the search alone."""
+"""auto: the search where it is a proof, else CP-SAT; cp-sat; bisect: the search alone."""
 Source = Literal["declared", "measured", "estimated", "solved"]
 
 
@@ -65,7 +65,7 @@ class RankPlan(Frozen):
 
 
 class Binding(Frozen):
-    """A rank and phase that stops something from growing."""
+    """A rank and phase that keeps something from growing."""
 
     rank: str
     phase: str

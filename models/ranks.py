@@ -33,7 +33,7 @@ class Share(Frozen):
         ) -> None: ...
 
     def of(self, whole_bytes: int) -> int:
-        """Bytes of this share of a whole; what is left of a byte counts as taken."""
+        """Bytes of this share of a whole, rounded up."""
         exact = self.fraction * whole_bytes
         return -(-exact.numerator // exact.denominator)
 
@@ -72,11 +72,11 @@ Reading = Literal["total", "free", "peak_torch", "non_torch"]
 
 
 def _overridden(terms: Mapping[str, Any]) -> dict[str, int]:
-    """Bytes of the device that a caller knows better, by field of `DeviceReading`.
+    """Bytes of the device that the caller overrides, by field of `DeviceReading`.
 
     Raises
     ------
-    InvalidProblem : one that is no byte figure.
+    InvalidProblem : one is not a byte figure.
     """
     found = {}
     for name in ("total", "free"):
@@ -175,7 +175,7 @@ class RankMemory(Frozen):
         ----------
         device : as torch takes it; default: the current one.
         terms : the other fields (utilization, safety, graphs, ...), or a reading to override: it
-            takes the place of what the device says before anything is derived from it.
+            replaces the device's reading before anything is derived from it.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What the JSON Schema says beyond types: how text is written, and which keys go together."""
+"""What the JSON Schema states beyond types: text formats, and which keys go together."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _decimal(value: object, expected: str) -> Decimal:
     if not number.is_finite():
         raise Misfit(expected, shown(value))
     if abs(number.adjusted()) > _DIGITS:
-        raise Misfit(f"{expected} of a sane size", shown(value))
+        raise Misfit(f"{expected} of a reasonable size", shown(value))
     return number
 
 
@@ -94,7 +94,7 @@ def parse_bytes(value: object, *, round_up: bool) -> int:
     Parameters
     ----------
     value : 17179869184, "16GiB", "1.5 GB".
-    round_up : what a unit leaves of a byte is rounded up for a demand, down for a supply.
+    round_up : round a fraction of a byte up (for a demand), not down (for a supply).
 
     Raises
     ------
@@ -206,9 +206,9 @@ def _bytes(*, round_up: bool, least: int = 0) -> Any:
 
 
 Supply = Annotated[int, _bytes(round_up=False)]
-"""Bytes that are there to be used; a unit string rounds down."""
+"""Bytes available; a unit string rounds down."""
 Demand = Annotated[int, _bytes(round_up=True)]
-"""Bytes that something takes; a unit string rounds up."""
+"""Bytes in demand; a unit string rounds up."""
 Granule = Annotated[int, _bytes(round_up=True, least=1)]
 """Bytes that an allocation is rounded up to a multiple of."""
 Whole = Annotated[int, _integer(0)]

@@ -1,4 +1,4 @@
-"""Whole alternatives that the caller can offer, tried where the problem itself does not fit."""
+"""Whole alternatives, tried where the problem itself does not fit."""
 
 from __future__ import annotations
 

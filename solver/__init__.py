@@ -1,6 +1,6 @@
 """How a question becomes an answer: `plan(problem)`.
 
-The engines are imported when they are first asked for, so that the command line's help is quick.
+Solvers are imported on first use, so that the command line's help is quick.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ _HOMES = {"Planner": "planner", "digest_of": "digest"}
 
 
 def __dir__() -> list[str]:
-    """What is here once it is asked for, for tab completion."""
+    """List the lazy names too, for tab completion."""
     return sorted({*globals(), *__all__})
 
 

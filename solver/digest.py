@@ -1,4 +1,4 @@
-"""Fingerprints: of a plan (the same wherever the same is decided), and of its problem."""
+"""Fingerprints: of a plan (equal wherever the decisions are), and of its problem."""
 
 from __future__ import annotations
 

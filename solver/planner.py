@@ -1,4 +1,4 @@
-"""Planner: one problem shape compiled once, planned for again and again."""
+"""Planner: one problem compiled once, planned for many quotas."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _MOST_COMPILED = 64  # that are kept: ranks whose granules differ freely have th
 
 
 class Planner:
-    """Answers for other quotas without validating or formulating again.
+    """Plans for other quotas without validating or formulating again.
 
-    KV-cache managers size their pools anew after sleep and wake, when a neighbour takes memory or
-    when the ratio of their pools changes: the layout and the requests stay.
+    KV-cache managers resize their pools after sleep and wake, when a neighbour takes memory or when
+    the ratio of their pools changes: the layout and the requests stay.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Planner:
         ----------
         quota : bytes for every rank, or by rank name; None: as in the problem. A rank that is
             left out stays as it is; one with `memory` gets a declared quota instead.
-        shares : by pool, as in `fill: {shares: ...}`, which takes the place of the shape's fill;
+        shares : by pool, as in `fill: {shares: ...}`, which replaces the problem's fill;
             None: as in the problem. A ratio that is new is formulated first.
         solver, deadline, device, kernel : as for `plan`.
 

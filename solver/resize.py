@@ -1,4 +1,4 @@
-"""Planning again for another quota: what was fitted stays fitted."""
+"""Plan again for another quota, with fitted requests held."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ranks = frozenset[int]
 def held_problem(problem: Problem, plan: Plan, quota: Quota) -> Problem:
     """The problem with new quotas, and with capacities and counts as the plan decided.
 
-    A rank with `memory` gets a declared quota: its readings, a headroom too, count no more.
+    A rank with `memory` gets a declared quota: its readings and headroom no longer count.
     """
     places = {**problem.fitted("capacity"), **problem.fitted("count")}
     fitted = {
@@ -73,7 +73,7 @@ def _folded(constraint: Constraint, fitted: Mapping[str, RequestPlan]) -> Constr
 
 
 def held_figures(problem: Problem, plan: Plan, earlier: Held | None) -> Held:
-    """Granules and floors that a resize keeps."""
+    """Granules and floors that a resize holds."""
     granules = {} if earlier is None else earlier.granules
     return Held(
         granules={rank.name: rank_granule(rank, granules) for rank in problem.ranks},

@@ -1,4 +1,4 @@
-"""A plan held against its problem: by the oracle, and by what kvplan writes for its decisions."""
+"""A plan checked against its problem: by the oracle, and by what follows from its decisions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kvplan.solver.digest import DECISIONS, digest_of, question_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
 
-_OF_THE_SOLVER = ("the deadline ended", "solver:", "device:")
-"""How notes begin that say who answered; they follow from no decision."""
+_OF_THE_SOLVER = ("the deadline passed", "the default time was over", "solver:", "device:")
+"""Beginnings of notes that say who answered; no decision implies them."""
 _SOLVERS = {
     "nested": ("auto", "cp-sat", "bisect"),
     "nested on ": ("bisect",),
@@ -25,13 +25,13 @@ _SOLVERS = {
     "cp-sat": ("auto", "cp-sat"),
     "cp-sat+nested": ("cp-sat",),
 }
-"""Solvers by the certificates that they give."""
+"""Solvers by certificate."""
 
 
 def violations(problem: Problem, plan: Plan) -> list[str]:
-    """Every rule that a plan breaks and every figure or text that its decisions do not give.
+    """Rules that a plan breaks, and figures or text that do not follow from its decisions.
 
-    Not to be told from the decisions, and so taken as they are: bounds of goals that are not
+    These do not follow from the decisions and are not checked: bounds of goals that are not
     proven, CP-SAT's time, which of the solvers answered, and whether a replay was made. A plan of
     an older kvplan says no question.
     """
@@ -49,7 +49,7 @@ def violations(problem: Problem, plan: Plan) -> list[str]:
 
 
 def _proof(plan: Plan, instance: Instance) -> Iterator[str]:
-    """Status, certificate and bounds say the same."""
+    """Status, certificate and bounds agree."""
     proof, status = plan.proof, plan.status
     if proof.status != status:
         yield f"proof.status: expected {status} as the plan's status, got {proof.status}"
@@ -72,7 +72,7 @@ def _proof(plan: Plan, instance: Instance) -> Iterator[str]:
 
 def _texts(formulation: Formulation, plan: Plan) -> Iterator[str]:
     """Ledger, what binds and notes are those that follow from the decisions."""
-    nothing = (0,) * len(formulation.instance.objectives)  # the oracle has looked at the goals
+    nothing = (0,) * len(formulation.instance.objectives)  # the oracle has checked the goals
     answer = Answer(_point(formulation, plan), nothing, nothing, exact=plan.status == "optimal")
     decisions = {name: getattr(plan, name) for name in DECISIONS}
     credit = Credit(plan.proof.solver, plan.proof.certificate)

@@ -26,13 +26,13 @@ from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Instance
 
 HOST_ELEMENTS = 1 << 14
-"""Elements of one array: small enough for a core's cache, large enough to hide the calls."""
+"""Elements of one array: small enough for a core's cache, large enough to amortise the calls."""
 DEVICE_ELEMENTS = 1 << 20
 """On a device: with some sixty arrays alive, 0.5 GiB."""
 MOST_POINTS = 1 << 18
 """Candidate points of one scenario: sixty such arrays are 0.13 GiB."""
 MOST_HOST_POINTS = HOST_ELEMENTS
-"""On the host one scenario of more takes longer than the scalar search, which looks at few."""
+"""On the host, one scenario with more takes longer than the scalar search, which tries few."""
 
 Progress = Callable[[int, int], None]
 """Called with the scenarios done and their number."""
@@ -55,7 +55,7 @@ class Batch:
         self.instance: Instance = getattr(instance, "instance", instance)
         refused = refused_goals(self.instance)
         if refused is not None:
-            raise RefusedError(f"the batched search does not take {refused}")
+            raise RefusedError(f"the batched search does not support {refused}")
         self.arrays = Arrays(device)
         self.layout = Layout(self.instance)
         self.demand = Demand(self.instance)
@@ -81,7 +81,7 @@ class Batch:
         ]
         points = len(self.layout.starts) * prod(each)
         if points > (MOST_HOST_POINTS if self.arrays.on_host else MOST_POINTS):
-            raise RefusedError(f"the batched search does not take {points} candidate points")
+            raise RefusedError(f"the batched search does not support {points} candidate points")
         return points
 
     def fit(self, scenarios: Scenarios, progress: Progress | None = None) -> Fits:
@@ -90,7 +90,7 @@ class Batch:
         return swept.expand() if isinstance(swept, Swept) else swept
 
     def sweep(self, scenarios: Scenarios, progress: Progress | None = None) -> Swept | Fits:
-        """The same; where plans repeat, each once and an index into them for every scenario."""
+        """The distinct plans, and an index into them for every scenario."""
         scenarios = checked(self, scenarios)
         if scenarios.number == 0:
             return self.empty()
@@ -100,7 +100,7 @@ class Batch:
         return swept or self.solve(scenarios, limits, progress)
 
     def check_limits(self, scenarios: Scenarios, limits: Sequence[Array]) -> None:
-        """Refuse scenarios in which an int64 may overflow."""
+        """Reject scenarios in which an int64 may overflow."""
         Limits(self.layout, self.demand, ranges_of(self, scenarios, limits)).check()
 
     def solve(
@@ -196,7 +196,7 @@ def fit(
 
     Raises
     ------
-    RefusedError : what it cannot take, by name: linear constraints, weighted goals, figures that
-        may leave 64 bits. The scalar search takes such scenarios one by one.
+    RefusedError : what it cannot answer, by name: linear constraints, weighted goals, figures that
+        may leave 64 bits. Answer such scenarios one by one with the scalar search.
     """
     return Batch(instance, device).fit(scenarios, progress)

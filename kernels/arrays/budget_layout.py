@@ -28,7 +28,7 @@ class BudgetLayout(NamedTuple):
 
 
 class Layout:
-    """The part of the instance that no scenario changes."""
+    """The part of the instance that is the same in every scenario."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance

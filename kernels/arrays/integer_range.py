@@ -13,7 +13,7 @@ from kvplan.kernels.need import ceil_div
 from kvplan.kernels.residues import live_period
 
 SAFE = 1 << 61
-"""Every figure stays below it, so that a sum of two is an int64."""
+"""Every figure stays below this, so that the sum of two is an int64."""
 
 
 class Ranges(NamedTuple):
@@ -37,7 +37,7 @@ class Limits:
         self.blocks = [self._most_blocks(pool) for pool in range(len(self.instance.pools))]
 
     def check(self) -> None:
-        """Refuse what may overflow.
+        """Reject what may overflow.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Limits:
         """No less than a request's blocks of one cache and any figure on the way to them."""
         flight = max(self.demand.flight(rule, at) for at in self._flights(rule))
         tokens = capacity + batch.prefix_tokens + rule.reach + flight + rule.rewind
-        # Tokens are rounded up to blocks, and looked at a few periods beyond a capacity.
+        # Tokens are rounded up to blocks, and the search looks a few periods beyond a capacity.
         beyond = (rule.sink_blocks + 1) * rule.block_tokens + 4 * self._period
         self._refuse(tokens + beyond, "tokens of a request")
         num, den = rule.scratch or (1, 1)
@@ -142,7 +142,7 @@ class Limits:
 
 
 def refused_goals(instance: Instance) -> str | None:
-    """What the batched search cannot take, by name; None where it can."""
+    """What the batched search cannot answer, by name; None where it can."""
     if instance.constraints:
         return f"linear constraints ({len(instance.constraints)})"
     for goal in instance.objectives:

@@ -1,6 +1,6 @@
 """Raw blocks of batches for many scenarios: the rules of `need` over arrays of any shape.
 
-Arrays carry the axes [start, one axis a fitted capacity, scenario]; whatever does not vary is a
+Arrays have the axes [start, one per fitted capacity, scenario]; whatever does not vary is a
 plain integer.
 """
 
@@ -21,7 +21,7 @@ from kvplan.kernels.need import (
     request_blocks,
 )
 
-FOREVER = 1 << 60  # tokens: the history of a request that bears no attention
+FOREVER = 1 << 60  # tokens: the history of a request without tokens
 
 
 class BatchNeeds:
@@ -91,7 +91,7 @@ class BatchNeeds:
         return range(len(self.instance.chunks) if self.demand.uses_chunk else 1)
 
     def _attends(self) -> Integers:
-        """Whether some request bears attention: 1, 0, or an array of them."""
+        """Whether some request holds tokens: 1, 0, or an array of them."""
         if any(request.capacity for request in self.batch.fixed):
             return 1
         fitted = [self.instance.fitted[index] for index in self.batch.fitted]
@@ -135,7 +135,7 @@ class BatchNeeds:
         return raw
 
     def _batch_blocks(self, chunk: int) -> list[int]:
-        """Blocks by pool that a batch with attention holds once: flight, and prefix in full."""
+        """Blocks by pool that a batch with tokens holds once: flight, and prefix in full."""
         raw = [0] * len(self.instance.pools)
         for rule in self.instance.caches:
             raw[rule.pool] += batch_flight_blocks(rule, self.demand.flight(rule, chunk))
@@ -160,7 +160,7 @@ class BatchNeeds:
 
 
 class Needs:
-    """All batches. Those that nothing varies in are worked out once, in plain integers."""
+    """All batches. Those in which nothing varies are computed once, in plain integers."""
 
     def __init__(self, arrays: Arrays, demand: Demand, given: tuple[Given, ...]) -> None:
         self.arrays, self.demand = arrays, demand
@@ -174,7 +174,7 @@ class Needs:
         self._still = [self._largest_still(chunk) for chunk in chunks]
 
     def still(self, chunk: int) -> list[int]:
-        """The largest over the batches that nothing varies in."""
+        """The largest over the batches in which nothing varies."""
         return self._still[chunk if self.demand.uses_chunk else 0]
 
     def _largest_still(self, chunk: int) -> list[int]:
@@ -214,7 +214,7 @@ class Needs:
 
 
 def refuse_capacities(instance: Instance, index: int, least: int) -> None:
-    """A count-fitted request either bears attention in every scenario or in none.
+    """A count-fitted request holds tokens in every scenario or in none.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def refuse_capacities(instance: Instance, index: int, least: int) -> None:
 
 
 def refuse_counts(instance: Instance, index: int, least: int) -> None:
-    """A capacity-fitted request either bears attention in every scenario or in none.
+    """A capacity-fitted request holds tokens in every scenario or in none.
 
     Raises
     ------

@@ -11,7 +11,7 @@ Column = Any
 
 
 class RefusedError(ValueError):
-    """A problem, or a range of scenarios, that the batched search cannot take."""
+    """A problem, or scenarios, that the batched search cannot answer."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Staircase:
 
 
 def build(batch: Batch, scenarios: Scenarios, limits: list[Array]) -> Staircase | None:
-    """The staircase of the first goal; None where lookups would not be exact, or not pay."""
+    """The staircase of the first goal; None where lookups would not be exact, or not worth it."""
     instance = batch.instance
     variable = instance.objectives[0].single if instance.objectives else None
     if not scenarios.only_quotas or len(instance.fitted) != 1 or variable is None:

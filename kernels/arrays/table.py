@@ -2,7 +2,7 @@
 
 Everything that a budget can hold is a multiple of its unit (granules, block bytes where they are
 not rounded), so only floor(limit / unit) matters. Each combination that occurs is solved once; a
-scenario is then an index into those plans, expanded on demand.
+scenario is an index into those plans, expanded on demand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a search has decided so far, and the least that it still demands."""
+"""The decisions of a search so far, and the least that is still demanded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvplan.kernels.values import Point
 
 
 class Bounds(NamedTuple):
-    """Decisions so far; by position of variable request, pool, choice, batch."""
+    """The decisions so far, by position of variable request, pool, choice and batch."""
 
     low: tuple[int, ...]  # capacity (tokens) or count, at least
     high: tuple[int | None, ...]  # at most; None: bounded by the quota

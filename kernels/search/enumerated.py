@@ -1,8 +1,8 @@
 """A goal over listed values and one wide variable at most: chunk by chunk, whole ranges at once.
 
-More chunk never leaves more for the wide variable. So between two chunks no more is reached than
-the best chunk there is worth by itself, and what the first of them leaves; and where both leave the
-same, all between do.
+A larger chunk never leaves more for the wide variable. So no chunk between two reaches more than
+the worth of the best chunk there plus what the first of them leaves; and where both leave the same,
+all between do.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _choice_worth(bounds: Bounds, term: ObjectiveTerm) -> Fraction:
 
 
 class _Scan:
-    """The chunks within bounds, those that cannot reach the best left out by ranges.
+    """The chunks within bounds, without whole ranges that cannot reach the best.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class _Scan:
         self._values: dict[int, Fraction] = {}  # by chunk
 
     def run(self, best: Fraction | None) -> Fraction | None:
-        """Value what may reach `best`; the most that is reached now."""
+        """Value what may reach `best`; return the most that is reached now."""
         first = self._bounds.chunk
         if self._top(first) is None:
             return best
@@ -159,7 +159,7 @@ class _Scan:
         return 0 if self._worths is None else self._worths.chunks[chunk]
 
     def _alone(self, worth: int) -> Fraction:
-        """What options and a chunk's worth come to."""
+        """The worth of options and a chunk."""
         return (
             self._base if self._worths is None else self._base + Fraction(worth, self._worths.scale)
         )

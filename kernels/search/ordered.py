@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.kernels.instance import Instance
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, point_at
 from kvplan.kernels.search.enumerated import is_listable, raise_listed
 from kvplan.kernels.search.raising import raise_single, raise_weighted
@@ -16,13 +15,13 @@ from kvplan.kernels.values import Answer, Number, goal_value, times
 def solve(search: Search) -> Answer | None:
     """Best point in the order of the goals; None when nothing fits.
 
-    `exact` says whether the answer is proven: it is for ordered goals, and for weighted ones over
+    `exact` says whether the answer is proven. It is for ordered goals, and for weighted ones over
     listed variables and at most one other whose worth never falls. Any other weighted goal gets a
-    good point and a bound. Linear constraints are not looked at here.
+    good point and a bound. Linear constraints are ignored here.
     """
     bounds, tops, exact = search.starts(), list[Number | None](), True
     for number, goal in enumerate(search.instance.objectives):
-        if number >= search.instance.fill_from and _is_fill(search.instance, number, bounds):
+        if number == search.pools_from and len(bounds) == 1:
             return _filled(search, bounds[0], tops, number, exact)
         variable, proven = goal.single, True
         top: Number | None
@@ -35,24 +34,16 @@ def solve(search: Search) -> Answer | None:
             bounds, top, proven = raise_weighted(search, bounds, goal)
         if not bounds:
             return None
-        # What follows an unproven goal is only bounded within what it decided.
+        # After an unproven goal, bounds hold only within what it decided.
         tops.append(top if exact else None)
         exact = exact and proven
     return _best_end(search, bounds, tops, exact)
 
 
-def _is_fill(instance: Instance, number: int, bounds: Sequence[Bounds]) -> bool:
-    """Whether only pools are left to raise, one after the other."""
-    if len(bounds) > 1:
-        return False
-    singles = [goal.single for goal in instance.objectives[number:]]
-    return all(single is not None and single.kind == "blocks" for single in singles)
-
-
 def _filled(
     search: Search, bounds: Bounds, tops: list[Number | None], number: int, exact: bool
 ) -> Answer | None:
-    """Raise the pools of the last goals in one pass, and finish."""
+    """Raise the pools of the last goals in one pass and finish."""
     demand = search.fitting(bounds)
     if demand is None:
         return None
@@ -66,7 +57,7 @@ def _best_end(
     search: Search, bounds: list[Bounds], tops: Sequence[Number | None], exact: bool
 ) -> Answer | None:
     """The answer that keeps most experts, then holds the smallest pools in order."""
-    # What a share is of depends on where the other pools are smallest.
+    # The base of a share depends on which end leaves the other pools smallest.
     exact = exact and (len(bounds) == 1 or not search.instance.fill_shares)
     found = []
     for each in bounds:
@@ -91,22 +82,3 @@ def _finished(
         [goal_value(instance, search.demand, point, goal) for goal in instance.objectives]
     )
     return Answer(point, values, tuple(tops), exact)
-
-
-def complete(search: Search, bounds: Bounds, decided: Sequence[Number | None]) -> Answer:
-    """Fill and finish where every goal before fill is decided."""
-    tops = list(decided)
-    for number in range(search.instance.fill_from, len(search.instance.objectives)):
-        if _is_fill(search.instance, number, [bounds]):
-            answer = _filled(search, bounds, tops, number, exact=True)
-            break
-        variable = search.instance.objectives[number].single
-        assert variable is not None
-        (bounds, *_), top = raise_single(search, [bounds], variable)
-        tops.append(top)
-    else:
-        demand = search.fitting(bounds)
-        answer = None if demand is None else _finished(search, bounds, demand, tops, exact=True)
-    if answer is None:
-        raise RuntimeError("the decided values do not fit beside each other")
-    return answer

@@ -24,8 +24,12 @@ from kvplan.kernels.search.undecided import Undecided, undominated
 class Search:
     """Searches one instance in plain integers.
 
-    What follows from the layout (needs, bytes by value) is kept apart from the limits, so that
-    `with_limits` costs next to nothing.
+    What follows from the layout (needs, bytes by value) is separate from the limits, so
+    `with_limits` is cheap.
+
+    Attributes
+    ----------
+    pools_from : the first objective from which on only pools are raised, one after the other.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -34,9 +38,11 @@ class Search:
         self.limits = [budget.limit_bytes for budget in instance.budgets]
         self._undecided = Undecided(self.demand)
         self._others = Others(self.demand, self._undecided)
+        self.pools_from = _first_of_pools(instance)
+        self._settled: tuple[Bounds, LeastDemand] | None = None
 
     def with_limits(self, instance: Instance) -> Search:
-        """The same search for an instance that differs in the limits of its budgets alone."""
+        """The same search for an instance that differs only in the limits of its budgets."""
         twin = copy(self)
         twin.instance = instance
         twin.limits = [budget.limit_bytes for budget in instance.budgets]
@@ -59,6 +65,9 @@ class Search:
 
     def demands(self, bounds: Bounds) -> Iterator[LeastDemand]:
         """Every least demand that no other undercuts, limits not yet checked."""
+        if self._settled is not None and self._settled[0] == bounds:
+            yield self._settled[1]
+            return
         found = self._others.usable(bounds)
         if len(found) >= 4:
             found = [found[place] for place in undominated([usable for usable, _ in found])]
@@ -86,16 +95,23 @@ class Search:
         """Bytes by layout that are left for the pools."""
         return self.demand.rests(self.limits, bounds.chunk, bounds.options, bounds.experts)
 
+    def left(self, bounds: Bounds, demand: LeastDemand) -> list[int]:
+        """Bytes by layout that a least demand leaves; below 0 where it does not fit."""
+        taken = self.demand.pool_bytes(demand.usable)
+        return [rest - mine for rest, mine in zip(self.rests(bounds), taken, strict=True)]
+
     def fits(self, bounds: Bounds, demand: LeastDemand) -> bool:
         """Whether a least demand keeps every pool limit and budget."""
         if not self.demand.within_limits(demand.usable):
             return False
-        taken = self.demand.pool_bytes(demand.usable)
-        return all(a <= b for a, b in zip(taken, self.rests(bounds), strict=True))
+        return min(self.left(bounds, demand), default=0) >= 0
 
     def fitting(self, bounds: Bounds) -> LeastDemand | None:
         """The first least demand that fits."""
-        return next((demand for demand in self.demands(bounds) if self.fits(bounds, demand)), None)
+        for demand in self.demands(bounds):
+            if self.fits(bounds, demand):
+                return demand
+        return None
 
     def possible(self, bounds: Bounds) -> bool:
         """Whether some least demand fits."""
@@ -178,15 +194,33 @@ class Search:
 
     def _largest_capacity(self, bounds: Bounds, index: int) -> int | None:
         """The requested capacity, or the best of the residue classes."""
+        high = bounds.high[index]
+        assert high is not None
+        rests, ways = self.rests(bounds), self._others.of_capacity(bounds, index)
+        if any(moving.fits(rests, high) for moving in ways):
+            best: int | None = high
+        elif bounds.low[index] == high or (len(ways) > 1 and not self.possible(bounds)):
+            best = None
+        else:
+            best = self._best_of_classes(bounds, index, ways, rests)
+        if best is not None and len(ways) == 1:
+            self._settle(bounds, index, best, ways[0])
+        return best
+
+    def _settle(self, bounds: Bounds, index: int, value: int, moving: Moving) -> None:
+        """Keep the least demand of a capacity that was the last one to decide."""
+        bounds = self.settled(bounds, Variable("capacity", index), value)
+        if bounds.low == bounds.high:
+            sizes = self._values([*enumerate(bounds.low)])
+            self._settled = bounds, LeastDemand(*sizes, moving.usable(value))
+
+    def _best_of_classes(
+        self, bounds: Bounds, index: int, ways: Sequence[Moving], rests: Sequence[int]
+    ) -> int | None:
         residues, low, high = self._undecided.residues[index], bounds.low[index], bounds.high[index]
         assert residues is not None
         assert high is not None
-        rests, best = self.rests(bounds), None
-        ways = self._others.of_capacity(bounds, index)
-        if any(moving.fits(rests, high) for moving in ways):
-            return high
-        if low == high or (len(ways) > 1 and not self.possible(bounds)):
-            return None
+        best: int | None = None
         for residue in residues.classes:
             for moving in ways:
                 start = low if best is None else best + 1
@@ -271,9 +305,18 @@ class Search:
 
     def raised(self, bounds: Bounds, demand: LeastDemand, pools: Sequence[int]) -> LeastDemand:
         """Pools raised one after the other to what fits beside the others (which fit)."""
-        taken = self.demand.pool_bytes(demand.usable)
-        rests = [a - b for a, b in zip(self.rests(bounds), taken, strict=True)]
-        usable = list(demand.usable)
+        rests, usable = self.left(bounds, demand), list(demand.usable)
         for pool in pools:
             self.demand.raise_pool(pool, usable, rests)
         return demand._replace(usable=tuple(usable))
+
+
+def _first_of_pools(instance: Instance) -> int:
+    """The first objective of fill from which on only pools are raised, one after the other."""
+    first = len(instance.objectives)
+    while first > instance.fill_from:
+        single = instance.objectives[first - 1].single
+        if single is None or single.kind != "blocks":
+            break
+        first -= 1
+    return first

@@ -13,7 +13,7 @@ from kvplan.kernels.arrays.scenarios import RefusedError
 from kvplan.kernels.instance import FLIGHT, LIVE, PEAK, STATE, CacheRule, Instance
 
 MOST_LANES = 512
-"""Lanes of one scenario that a program can hold without spilling."""
+"""Most lanes of one scenario that a program holds without spilling."""
 UNBOUNDED = 1 << 61  # blocks; `limits` keeps every figure below
 
 Numbers = tuple[Any, ...]
@@ -37,7 +37,7 @@ class Spec(NamedTuple):
     pools: Numbers  # (rules, use num, den, multiple, least, most or -1, reserved)
     batches: Numbers  # (given blocks by pool, prefix, fitted, least history or -1)
     copied: tuple[int, ...]  # among `batches`
-    fitted: Numbers  # (flight, bears attention, is count, period, points padded, points, offset,
+    fitted: Numbers  # (flight, holds tokens, is count, period, points padded, points, offset,
     # offset of residues, residues)
     budgets: Numbers  # (buffers by pool, layers, lent, offset of staging or -1, of options or -1)
     steps: tuple[Step, ...]
@@ -62,8 +62,8 @@ class SpecBuilder:
     Parameters
     ----------
     columns : input columns; their places and the rounds of every goal come first in the tables.
-    most_copies : no batch has more copies in any scenario. Like all that follows from quotas it is
-        a figure of the tables: a constant would compile the kernel anew for each quota.
+    most_copies : no batch has more copies in any scenario. Like everything that follows from quotas
+        it stands in the tables: a constant would recompile the kernel for each quota.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SpecBuilder:
         steps, tail = self._steps(copied)
         lanes = starts * max(step.classes * step.demands for step in steps)
         if lanes > MOST_LANES:
-            raise RefusedError(f"the Triton kernel does not take {lanes} lanes a scenario")
+            raise RefusedError(f"the Triton kernel does not support {lanes} lanes a scenario")
         return Spec(
             pools=tuple(self._pool(pool) for pool in range(len(instance.pools))),
             batches=batches,

@@ -35,7 +35,7 @@ def fitted_blocks(
 ):
     """Raw blocks of one pool of ONE of a fitted request's copies.
 
-    POOL[0] are its rules; FITTED = (flight, whether it bears attention).
+    POOL[0] are its rules; FITTED = (flight, whether it holds tokens).
     """
     raw = capacity * 0
     for c in tl.static_range(len(POOL[0])):

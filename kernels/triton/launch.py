@@ -24,7 +24,7 @@ class Launch:
 
     Raises
     ------
-    RefusedError : what neither the batched search nor the kernel takes.
+    RefusedError : the batched search or the kernel cannot answer it.
     """
 
     def __init__(self, instance: Any, device: Any = "cuda") -> None:
@@ -35,7 +35,7 @@ class Launch:
         """Solve every scenario in one launch."""
         scenarios = checked(self.batch, scenarios)
         if scenarios.given or scenarios.use is not None:
-            raise RefusedError("the Triton kernel does not take given requests or utilizations")
+            raise RefusedError("the Triton kernel does not support given requests or utilizations")
         if scenarios.number == 0:
             return self.batch.empty()
         limits = self.batch.layout.limits(self.arrays, scenarios.quotas)

@@ -1,1 +1,1 @@
-"""Mappings that refuse every change, and values that are computed late without a lock."""
+"""Immutable mappings, and values that are computed on first use without a lock."""

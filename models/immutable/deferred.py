@@ -1,4 +1,4 @@
-"""Frozen models whose costly fields are computed when they are first looked at."""
+"""Frozen models whose costly fields are computed on first use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Deferred(Frozen):
         return made
 
     def complete(self) -> Self:
-        """Compute the deferred fields, if they are not there yet."""
+        """Compute the deferred fields if that has not happened yet."""
         later = self._later
         if later is not None:
             self.__dict__.update(later())

@@ -1,4 +1,4 @@
-"""Mappings inside frozen models: dicts that refuse every change."""
+"""Mappings inside frozen models: immutable dicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class FrozenDict(dict[K, V]):
     __slots__ = ()
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("expected no change of a frozen mapping; dict(...) makes a copy to change")
+        raise TypeError(
+            "expected no change of a read-only mapping; dict(...) makes a copy to change"
+        )
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

@@ -1,4 +1,4 @@
-"""Values that are computed when they are first looked at, without a lock."""
+"""Values that are computed on first use, without a lock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class cached_property(Generic[Value]):  # noqa: N801 - a decorator, named as the
     @overload
     def __get__(self, instance: object, owner: type | None = None) -> Value: ...
     def __get__(self, instance: object | None, owner: type | None = None) -> Self | Value:
-        """Compute and store beside the instance's attributes, which are found first from then."""
+        """Compute once; Python then finds the value in the instance's attributes."""
         if instance is None:
             return self
         value = instance.__dict__[self._name] = self._compute(instance)

@@ -1,4 +1,4 @@
-"""What torch and the driver say of a device; torch is imported when a device is read."""
+"""What torch and the driver report of a device; torch is imported on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DeviceReading(NamedTuple):
 
     @property
     def outside_bytes(self) -> int:
-        """(total - free) - reserved: what is in use outside the allocator, by anybody.
+        """(total - free) - reserved: bytes in use outside the allocator, by any process.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Readings that are legal and suspicious: named with their reason, never clamped."""
+"""Readings that are legal but suspicious: reported with the reason, never clamped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_OUTSIDE = Fraction(1, 10)
 """Share of total outside the allocator: healthy servers show 0.5 to 5.4 % (MI308X, MI355X),
 reported faults 10.5 to 79 % (ROCm/ATOM #1495, #1935, #2019)."""
 MOST_UNNAMED = Fraction(1, 50)
-"""Share of total in use that no term names: what a 2 % margin could still absorb."""
+"""Share of total in use that no term covers: as much as a 2 % margin could absorb."""
 MOST_GRAPHS = Fraction(15, 100)
 """Share of the utilization budget at which ROCm/ATOM cuts its list of graphs short."""
 MOST_SPREAD = Fraction(1, 50)
@@ -21,7 +21,7 @@ MOST_SPREAD = Fraction(1, 50)
 
 
 def doubts_of(memory: RankMemory) -> tuple[str, ...]:
-    """One line for each reading that is legal and suspicious."""
+    """One line for each reading that is legal but suspicious."""
     return tuple(_doubts(memory))
 
 

@@ -69,7 +69,7 @@ def _fault(entry: Any, model: type[BaseModel]) -> Fault:
 
 
 def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
-    """List the keys that would have been known beside an unknown one."""
+    """List the known keys next to an unknown one."""
     for step in location[:-1]:
         if isinstance(step, str) and step in model.model_fields:
             model = _model_within(model.model_fields[step].annotation) or model

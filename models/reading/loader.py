@@ -1,6 +1,6 @@
 """Files and text to plain data: JSON or YAML, numbers kept as the decimals that were written.
 
-Guards against input that is hostile or junk: size, nesting, aliases that expand without end.
+Guards against hostile or junk input: size, nesting, aliases that expand without end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def load_data(source: str | Path) -> dict[Any, Any]:
 
     Raises
     ------
-    InvalidProblem : it is not there, is no text, is too large, or is neither JSON nor YAML.
+    InvalidProblem : it is missing, not text, too large, or neither JSON nor YAML.
     """
     if str(source) in ("", "."):
         raise InvalidProblem.at(
@@ -85,7 +85,7 @@ def _parse(text: str) -> Any:
         try:
             return _parse_json(text)
         except (json.JSONDecodeError, RecursionError):
-            pass  # a YAML flow mapping may begin alike
+            pass  # a YAML flow mapping may begin the same way
     from kvplan.models.reading.yaml_data import parse_yaml  # a caller with plain data needs no YAML
 
     return parse_yaml(text)

@@ -30,7 +30,7 @@ def apply_overrides(data: Any, overrides: Iterable[str]) -> Any:
 
     Raises
     ------
-    InvalidProblem : no path=value, a path that leads nowhere, or a value that is no YAML.
+    InvalidProblem : not path=value, a path that leads nowhere, or a value that is not YAML.
     """
     texts = (overrides,) if isinstance(overrides, str) else tuple(overrides)
     if not texts:

@@ -1,4 +1,4 @@
-"""What reading JSON and reading YAML share: bounds, numbers, and each key once."""
+"""What the JSON and YAML readers share: bounds, numbers, and unique keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_decimal(text: str) -> Decimal | str:
 
 
 def unique(items: Iterable[tuple[Any, Any]], where: str = "") -> dict[Any, Any]:
-    """Build a mapping; a key that comes twice is refused."""
+    """Build a mapping; reject duplicate keys."""
     mapping: dict[Any, Any] = {}
     for key, value in items:
         if key in mapping:

@@ -1,4 +1,4 @@
-"""What one part of a problem says of another: names that must exist, be unique, and fit."""
+"""References between parts of a problem: names must exist, be unique, and fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_faults(problem: Problem) -> list[Fault]:
     if not problem.ranks:
         return [Fault("ranks", "at least one rank", "an empty list")]
     faults = first_faults(chain.from_iterable(check(problem) for check in _CHECKS))
-    # Goals and constraints resolve names; they are only worth reading when the names are sound.
+    # Goals and constraints resolve names, so check them only once the names are valid.
     asked = (goal_faults, fill_faults, relax_faults)
     return faults or first_faults(chain.from_iterable(check(problem) for check in asked))
 
@@ -50,7 +50,7 @@ def _unique(section: str, names: Iterable[str | None]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name is not None and name in seen:
-            yield Fault(f"{section}[{index}].name", "a name of its own", f"{shown(name)} again")
+            yield Fault(f"{section}[{index}].name", "a unique name", f"{shown(name)} again")
         elif name is not None:
             seen.add(name)
 
@@ -65,7 +65,7 @@ def _choices(problem: Problem) -> Iterator[Fault]:
 
 
 def _requests(problem: Problem) -> Iterator[Fault]:
-    """Request names: each once in its batch, and a fitted one once in the problem."""
+    """Request names: unique in their batch; those of fitted requests unique in the problem."""
     fitted: set[str] = set()
     for b, batch in enumerate(problem.batches):
         seen: set[str] = set()
@@ -73,7 +73,7 @@ def _requests(problem: Problem) -> Iterator[Fault]:
             name = request.name or f"{batch.name}.{r}"
             if name in seen or (request.fit != "none" and name in fitted):
                 path = f"batches[{b}].requests[{r}].name"
-                yield Fault(path, "a name of its own", f"{shown(name)} again")
+                yield Fault(path, "a unique name", f"{shown(name)} again")
             seen.add(name)
             if request.fit != "none":
                 fitted.add(name)
@@ -102,13 +102,13 @@ def _staging(problem: Problem) -> Iterator[Fault]:
             stages = one_of(map(str, problem.stages))
             yield Fault(f"{path}.stage", f"a stage of a rank: {stages}", str(entry.stage))
         if (entry.name, entry.stage) in seen:
-            expected = "a name of its own on this stage"
+            expected = "a unique name on this stage"
             yield Fault(f"{path}.name", expected, f"{shown(entry.name)} again")
         seen.add((entry.name, entry.stage))
 
 
 def _headrooms(problem: Problem) -> Iterator[Fault]:
-    """A headroom from the staging needs a prefill section."""
+    """`prefill_headroom: from_staging` needs a prefill section."""
     for index, rank in enumerate(problem.ranks):
         derived = rank.memory is not None and rank.memory.prefill_headroom == "from_staging"
         if derived and problem.prefill is None:

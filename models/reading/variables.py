@@ -55,7 +55,7 @@ def goal_faults(problem: Problem) -> Iterator[Fault]:
 
 
 def _identity(goal: Goal) -> str:
-    """What makes two goals the same one: the variable, or all weights and curves."""
+    """What identifies a goal: the variable, or all weights and curves."""
     if goal.single is not None:
         return goal.single
     return repr((sorted(goal.maximize.items()), sorted(goal.curves.items())))
@@ -69,7 +69,7 @@ def _known(path: str, variable: str, known: dict[str, str]) -> Iterator[Fault]:
 
 
 def fill_faults(problem: Problem) -> Iterator[Fault]:
-    """Fill names batches and pools that exist."""
+    """Check that fill names existing batches and pools."""
     fill = problem.fill
     if fill is None:
         return
@@ -109,7 +109,7 @@ def relaxable(problem: Problem) -> dict[str, tuple[int, ...]]:
 
 
 def relax_faults(problem: Problem) -> Iterator[Fault]:
-    """Floors to relax: variables that have one, each once, a request's in one way."""
+    """Check `relax`: variables that have a floor, each once, one per request."""
     known = relaxable(problem) if problem.relax else {}
     taken: dict[tuple[int, ...], str] = {}
     for index, variable in enumerate(problem.relax):

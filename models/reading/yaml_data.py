@@ -26,7 +26,7 @@ class _Loader(_BaseLoader):  # type: ignore[misc]
         self._depth = self._nodes = 0
 
     def descend_resolver(self, current_node: yaml.Node | None, current_index: Any) -> None:
-        """Count nodes and depth while they are composed, to stop before harm is done."""
+        """Count nodes and depth while composing, to stop early."""
         self._depth += 1
         self._nodes += 1
         if self._depth > DEEPEST:
@@ -67,7 +67,7 @@ def parse_yaml(text: str) -> Any:
 
     Raises
     ------
-    Misfit : no YAML, nested too deep, aliases that expand without end, or no plain values.
+    Misfit : not YAML, nested too deep, aliases that expand without end, or not plain values.
     """
     try:
         root = yaml.compose(text, Loader=_Loader)
@@ -84,7 +84,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _reason(error: yaml.YAMLError) -> str:
-    """Say on one line what YAML stumbled over, and where."""
+    """Say on one line what YAML rejected, and where."""
     if isinstance(error, yaml.reader.ReaderError):
         return f"{error.reason} at offset {error.position}"
     if not isinstance(error, yaml.MarkedYAMLError):
@@ -112,7 +112,7 @@ class _Extent:
         if id(node) in self._known:
             known = self._known[id(node)]
             if known is None:
-                raise Misfit("anchors that end", f"a cycle at line {_line(node)}")
+                raise Misfit("anchors without cycles", f"a cycle at line {_line(node)}")
             return known
         self._known[id(node)] = None
         nodes, depth = 1, 0
@@ -142,7 +142,7 @@ def _construct(node: yaml.Node) -> Any:
     if isinstance(node, yaml.ScalarNode) and kind in _SCALARS:
         if kind in _PATTERNS and not _PATTERNS[kind].match(node.value):  # an explicit tag
             raise Misfit(
-                f"what the tag !!{kind} says", f"{shown(node.value)} at line {_line(node)}"
+                f"a value of the tag !!{kind} says", f"{shown(node.value)} at line {_line(node)}"
             )
         return _SCALARS[kind](node.value)
     raise Misfit("plain values", f"the tag {shown(node.tag)} at line {_line(node)}")
@@ -163,7 +163,7 @@ def _mapping(node: yaml.MappingNode) -> dict[Any, Any]:
 
 
 def _sources(node: yaml.Node) -> list[yaml.MappingNode]:
-    """Mappings that << merges; where several have a key, the first one counts."""
+    """Mappings that << merges; for a key in several, the first wins."""
     nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
     sources = [source for source in nodes if isinstance(source, yaml.MappingNode)]
     if len(sources) < len(nodes):

@@ -1,6 +1,6 @@
-"""What to set in an engine so that the same bytes hold more requests.
+"""Better engine settings: more requests in the same bytes.
 
-The rules and figures of the engines stand in `kvplan.models.engines`; what solves stands here.
+`kvplan.models.engines` holds the engines' rules and figures; what solves is here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HOMES = {"atom": "atom_slots", "sglang": "sglang_split", "vllm": "vllm_settings
 
 
 def optimizer_of(adapter: ModuleType) -> Optimize | None:
-    """Return what finds the best settings of an engine (`Engine` module); None where none does.
+    """Return the function that finds an engine's best settings; None where there is none.
 
     The function takes the architecture, the settings and the mean length in tokens of a request.
     """

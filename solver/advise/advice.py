@@ -1,4 +1,4 @@
-"""What to set in an engine so that the same bytes hold more requests, and what that is worth."""
+"""Better engine settings: more requests in the same bytes, and how many more."""
 
 from __future__ import annotations
 

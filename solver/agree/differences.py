@@ -1,4 +1,4 @@
-"""Who is to blame: views and outcomes of all ranks, held against the majority's."""
+"""Which ranks differ: views and outcomes of all ranks against the majority's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _oddities(told: Mapping[int, Told]) -> Iterator[tuple[int, str]]:
         names = {*view.sections, *common}
         other = sorted(n for n in names if view.sections.get(n) != common.get(n))
         if other:
-            parts.append(f"another problem: {', '.join(other)} not as on the others")
+            parts.append(f"another problem: {', '.join(other)} unlike the others")
         if parts:
             yield rank, f"{label(rank, told)} has {'; '.join(parts)}"
 

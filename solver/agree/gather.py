@@ -1,4 +1,4 @@
-"""Gathering bytes from every rank within a time of our own, whatever the communicator's is."""
+"""Gather bytes from every rank within our own timeout, whatever the communicator's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def gather(comm: Comm, payload: bytes, timeout: float) -> dict[int, bytes]:
 
 
 def run_within(function: Callable[[], Result], seconds: float) -> Result:
-    """Run in a thread of its own and wait so long; a thread that is stuck is left behind.
+    """Run in a separate thread and wait at most so long; a stuck thread is abandoned.
 
     It is a daemon, so Python does not wait for it at the end; a backend may, up to its own timeout
     (a gloo group waits for an open collective). `TorchComm` and `MpiComm` leave nothing open.

@@ -1,7 +1,7 @@
-"""A gather over named members that says who is missing, and says the same on every rank.
+"""A gather over named members that reports who is missing, the same on every rank.
 
-It needs a mailbox only: put a value, look whether one is there. Nothing in it waits for a rank
-that has died, so nothing hangs.
+It needs only a mailbox: put a value, look whether one is there. It never waits for a dead rank, so
+it cannot hang.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class _Call:
     def part(self, missing: set[int], deadline: float) -> None:
         """Stay until the others have read too: a rank may take the mailbox with it when it ends.
 
-        The answer is known already, so whatever goes wrong here is of no interest.
+        The answer is known already, so errors here are ignored.
         """
         parted: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""What a rank tells the others: a view before the solve, an outcome after it."""
+"""What a rank sends to the others: a view before the solve, an outcome after it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Told(NamedTuple):
             return cls(dict(settings), dict(sections), rank, str(error))
         except Exception as failure:
             what = type(failure).__name__
-            return cls({}, {}, None, f"it sent something that is no view of kvplan ({what})")
+            return cls({}, {}, None, f"it sent something other than a view of kvplan ({what})")
 
 
 def tell(view: LocalView, options: dict[str, str]) -> Told:
@@ -43,7 +43,7 @@ def tell(view: LocalView, options: dict[str, str]) -> Told:
     settings = {"kvplan": _version("kvplan"), "OR-Tools": _version("ortools"), **options}
     error = brief(view.error)
     if not error and view.rank is None:
-        error = "it brought no entry of its own and no error"
+        error = "it sent neither an entry nor an error"
     sections = {} if error else {key: _fingerprint(view.question[key]) for key in view.question}
     return Told(settings, sections, None if error else view.rank, error)
 

@@ -1,4 +1,4 @@
-"""mpi4py communicators, by messages that nobody has to wait for."""
+"""mpi4py communicators, by messages that never block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks as threads of one process: for tests, and for engines that drive their devices so."""
+"""Ranks as threads of one process: for tests, and for engines that work this way."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ def plan_together(
         not agree; each has a communicator of its own. `NullComm()` for a single rank.
     timeout : seconds that a rank may be late. A rank that does not come is named by the others
         after so long; one that ends while the others compare notes, after twice as long.
-    solver : as for `plan`; no deadline, since time is no common ground.
+    solver : as for `plan`; there is no deadline, since ranks do not share a clock.
 
     Raises
     ------
     AgreementFailed : a rank failed to measure, holds another problem or another version, does not
         answer, or came to another plan; the text is the same on every rank.
-    Infeasible, InvalidProblem : the problem of all ranks has no plan, or makes no sense; the
+    Infeasible, InvalidProblem : the problem of all ranks has no plan, or is invalid; the
         same text on every rank.
     """
     if not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
@@ -56,7 +56,7 @@ def plan_together(
 
 
 def _measured(local: Local) -> tuple[LocalView, Exception | None]:
-    """This rank's view. Whatever goes wrong is a view too: a raise here would hang the others."""
+    """The view of this rank. An error becomes a view too: raising here would hang the others."""
     try:
         view = local if isinstance(local, LocalView) else local()
         if not isinstance(view, LocalView):
@@ -76,10 +76,10 @@ class _Outcome(NamedTuple):
 
 
 def _answer(view: LocalView, own: Told, views: dict[int, bytes], solver: Solver) -> _Outcome:
-    """Solve what was gathered. Nothing raises here: the others wait for the outcome."""
+    """Solve what was gathered. Never raises: the others wait for the outcome."""
     try:
         if own.encode() not in views.values():
-            raise AgreementFailed(["the communicator did not give a rank its own view back"])
+            raise AgreementFailed(["the communicator did not return a rank's own view"])
         answer = _solve(view, views, solver)
         return _Outcome(f"plan {answer.digest}", plan=answer)
     except Exception as error:

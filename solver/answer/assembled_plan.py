@@ -21,7 +21,7 @@ def assemble(
 ) -> Plan:
     """Check a point and write it out as a plan.
 
-    The decisions are written at once; budget, notes and proof when they are first looked at.
+    The decisions are written at once; budget, notes and proof on first use.
     """
     decisions = _decisions(formulation, search, answer.point)
     _check(formulation, answer.point, decisions)
@@ -33,7 +33,7 @@ def assemble(
 
     def later() -> dict[str, Any]:
         from kvplan.solver.answer.deferred_fields import (
-            deferred_fields,  # loaded when a plan is first looked at
+            deferred_fields,  # loaded on first use of a plan's details
         )
 
         return deferred_fields(formulation, search, answer, credit, decisions)

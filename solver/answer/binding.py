@@ -64,10 +64,10 @@ def _steps(formulation: Formulation, point: Point) -> Iterator[tuple[str, Variab
 
 def _growing_pools(instance: Instance) -> list[int]:
     """Pools that fill raises, and those that a goal asks for."""
-    wished = [
+    wanted = [
         term.variable.position
         for goal in instance.objectives
         for term in goal.members
         if term.variable.kind == "blocks" and term.weight > 0
     ]
-    return list(dict.fromkeys((*instance.fill_pools, *wished)))
+    return list(dict.fromkeys((*instance.fill_pools, *wanted)))

@@ -88,7 +88,7 @@ def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
     for name in ("safety", "connector", "prefill_headroom"):
         yield _term(memory, name, "declared")
     for name, count in memory.other.items():
-        # A term says of itself that it is an estimate ("activation (estimated)").
+        # A term's name marks it as an estimate ("activation (estimated)").
         guessed = name.endswith("(estimated)")
         yield LedgerLine(consumer=name, bytes=count, source="estimated" if guessed else "declared")
     for kind, share in (
@@ -191,7 +191,7 @@ def _experts(
 
 
 def _staging(problem: Problem, rank: Rank, chunk: int) -> Iterator[LedgerLine]:
-    """Entries that count on a rank: of a group only the largest."""
+    """Entries that count on a rank: of a group, the largest."""
     if problem.prefill is None:
         return
     largest: dict[str, Staging] = {}

@@ -1,4 +1,4 @@
-"""One line for each reduced value, with what limits it; and what may surprise."""
+"""One line for each reduced value with what limits it, and for surprises."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def describe(formulation: Formulation, shortage: Shortage) -> str:
 def _surprises(formulation: Formulation) -> Iterator[str]:
     problem = formulation.problem
     instance = formulation.instance
-    wished = {
+    wanted = {
         term.variable for goal in instance.objectives[: instance.fill_from] for term in goal.members
     }
-    filled = [index for index in instance.fill_pools if Variable("blocks", index) not in wished]
+    filled = [index for index in instance.fill_pools if Variable("blocks", index) not in wanted]
     pools = [problem.pools[index].name for index in filled]
     if problem.fill is None and len(pools) > 1:
         later = ", ".join(pools[1:])

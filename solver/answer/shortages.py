@@ -11,8 +11,8 @@ from kvplan.kernels.search.bounds import Bounds, LeastDemand, point_at
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point, linear_value, variable_value
 
-MOST_STARTS = 64  # combinations of open choices that a note looks at
-MOST_MENDED = 256  # ways to obey the linear constraints that a note looks at
+MOST_STARTS = 64  # combinations of open choices that a note tries
+MOST_MENDED = 256  # ways to obey the linear constraints that a note tries
 
 
 class Shortage(NamedTuple):
@@ -63,7 +63,7 @@ def _least_obeying(search: Search, starts: list[Bounds]) -> Shortage | None:
     """The same among the least demands that obey the linear constraints; None: none does.
 
     A demand that breaks a one-sided constraint is mended by each member that raises its sum, one
-    after the other: what two of them would lack if they shared the rest is not looked for.
+    after the other: two members that share the rest are not tried.
     """
     sides = _sides(search.instance)
     found: Shortage | None = None
@@ -155,7 +155,7 @@ def _shortage(search: Search, bounds: Bounds, demand: LeastDemand) -> Shortage:
 
 
 def _bounds_before(search: Search, point: Point, variable: Variable) -> list[Bounds]:
-    """The starts in which a variable was decided: what goals of higher priority won is held.
+    """The starts in which a variable was decided; what earlier goals won is held.
 
     Members of the same weighted goal are held too. Choices that come later are open, unless their
     combinations are too many to look at.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kvplan.models.demands import Batch
@@ -98,7 +97,7 @@ def own_blocks(
 
 def shared_blocks(rule: Rule, shared: int, histories: Sequence[int]) -> int:
     """B less the blocks of the prefix that are stale for the lowest and the highest history."""
-    if rule.kind != "live" or not shared:
+    if rule.kind != "live":
         return shared
     first: int = stale(rule, max(histories))[0]
     stop: int = stale(rule, min(histories))[1]
@@ -144,26 +143,34 @@ class BatchNeed:
             kept = [row for row in zip(*columns, strict=True) if row[0] and row[2]]
             columns = ([row[0] for row in kept], [row[1] for row in kept], [row[2] for row in kept])
         self._histories = [pick(columns[1]) for pick in (min, max) if columns[1]]
-        self._given = cache(partial(sums_of, rules, columns, self._prefix))
-        self._rules, self._follows = rules, not all(rule.flight for rule in rules)
+        self._columns, self._follows = columns, not all(rule.flight for rule in rules)
+        self._rules, self._own = rules, dict[int, list[int]]()  # by flight
+        self._still = dict[int, list[int]]()  # raw blocks without a fitted request, by flight
 
     def raw(self, loads: Sequence[Load], flight: int) -> list[int]:
         """By pool, m (own blocks + shared ones + ceil(F/t) of a flight per batch), or of states.
 
         `loads` are of the fitted requests, `flight` the tokens of the prefill.
         """
+        flight = flight if self._follows else 0
+        if not loads and flight in self._still:
+            return self._still[flight]
         raw, requests = [*self._pools], self._requests + sum([load[2] for load in loads])
-        loads = [load for load in loads if load[0]]
+        is_still = not loads
+        loads = [load for load in loads if load[0] and load[2]]  # those with tokens
         histories = self._histories + [load[1] for load in loads]
-        given = self._given(flight if self._follows else 0)
-        for rule, blocks in zip(self._rules, given, strict=True):
+        if flight not in self._own:
+            self._own[flight] = sums_of(self._rules, self._columns, self._prefix, flight)
+        for rule, blocks in zip(self._rules, self._own[flight], strict=True):
             tokens, shared = rule.flight or flight, self._prefix // rule.t
             if rule.kind == "state":
                 blocks = (rule.state + rule.x) * requests
             elif histories:
                 for load in loads:
                     blocks += load[2] * own_blocks(rule, load, tokens, shared)
-                blocks += shared_blocks(rule, shared, histories)
+                blocks += shared_blocks(rule, shared, histories) if shared else 0
                 blocks += -(-tokens // rule.t) if rule.per_batch else 0
             raw[rule.pool] += rule.m * blocks
+        if is_still:
+            self._still[flight] = raw
         return raw

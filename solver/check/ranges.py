@@ -46,7 +46,7 @@ def expert_faults(experts: Experts | None, slots: int | None, kept: int | None) 
     """min_slots <= slots <= max_slots, or those that have a size; least kept <= kept <= slots."""
     if experts is None or slots is None or kept is None:
         if [experts, slots, kept] != [None] * 3:
-            yield f"{slots} expert slots, {kept} of them in prefill, is no answer here"
+            yield f"{slots} expert slots, {kept} of them in prefill: expected both or neither"
         return
     sizes, most = experts.slot_bytes, experts.max_slots
     if most is None and not isinstance(sizes, int):

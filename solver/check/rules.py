@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
 from typing import NamedTuple
 
 from kvplan.models.problem import Problem, request_name
@@ -22,6 +21,7 @@ from kvplan.solver.check.bytes import (
 from kvplan.solver.check.needs import BatchNeed, rule_of, structural_floors
 from kvplan.solver.check.ranges import expert_faults, fitted_faults, is_candidate, least_kept
 
+MOST_KEPT = 64
 NONE: Mapping[str, int] = {}
 
 
@@ -77,9 +77,8 @@ class Check:
         self._fitted = [(batch, i) for batch in problem.batches for i in batch.given.fitted]
         self._quotas = [quota_of(rank) for rank in problem.ranks]
         self._limits = [[*limits_of(problem, rank)] for rank in problem.ranks]
-        self._layout = cache(partial(layout_of, problem))
-        self._staging = cache(partial(staging_bytes, problem.prefill))
-        self._slots = cache(partial(slots_bytes, problem.experts))
+        self._slots = dict[tuple[int, int | None], int]()  # bytes by stage and slots
+        self._layouts = dict[tuple[int, int], list[Buffers]]()  # by stage and "auto" granule
         self._in_flight = problem.prefill.batches_in_flight if problem.prefill else 1
         self._has_auto, fill = problem.has_auto_granules, problem.fill
         self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
@@ -113,7 +112,7 @@ class Check:
         for (batch, index), sizes in zip(self._fitted, decisions.fitted, strict=True):
             yield from fitted_faults(batch, index, *sizes)
         if not is_candidate(self.problem.prefill, decisions.chunk):
-            yield f"a chunk of {decisions.chunk} tokens is no candidate"
+            yield f"a chunk of {decisions.chunk} tokens is not a candidate"
         for choice, option in zip(self.problem.choices, decisions.options, strict=True):
             if not 0 <= option < len(choice.options):
                 yield f"choice {choice.name} has no option {option}"
@@ -174,21 +173,37 @@ class Check:
         each, auto = self.problem.ranks[rank], 0
         if self._has_auto:
             auto = self._granules.get(each.name) or auto_granule(quota)
-        return self._layout(each.stage, auto)
+        key = each.stage, auto
+        if key not in self._layouts:
+            self._layouts[key] = layout_of(self.problem, *key)
+        return self._layouts[key]
 
     def _free(
         self, rank: int, quota: int, pools: int, decisions: Decisions, kept: int | None
     ) -> Iterator[tuple[str, int]]:
         """What pools of some bytes leave of each limit of a rank, with its phase."""
-        stage, options = self.problem.ranks[rank].stage, decisions.options
-        staging, slots = self._staging(stage, decisions.chunk), self._slots(stage, decisions.slots)
+        problem, stage = self.problem, self.problem.ranks[rank].stage
+        staging = staging_bytes(problem.prefill, stage, decisions.chunk)
+        slots, in_prefill = self._slots_at(stage, decisions.slots), self._slots_at(stage, kept)
         for phase, fixed, sizes, limit, staged in self._limits[rank]:
             free = (quota if limit is None else limit) - fixed - (staging if staged else 0)
-            for by_option, option in zip(sizes, options, strict=True):
+            for by_option, option in zip(sizes, decisions.options, strict=True):
                 free -= by_option[option]
             if phase != "load":
-                free -= pools + (self._slots(stage, kept) if phase == "prefill" else slots)
+                free -= pools + (in_prefill if phase == "prefill" else slots)
             yield phase, free
+
+    def _slots_at(self, stage: int, slots: int | None) -> int:
+        """Bytes of expert slots, which may be of many sizes: summed once for a plan."""
+        if not slots or self.problem.experts is None:
+            return 0
+        taken = self._slots.get((stage, slots))
+        if taken is None:
+            if len(self._slots) >= MOST_KEPT:
+                self._slots = {}
+            taken = slots_bytes(self.problem.experts, stage, slots)
+            self._slots[stage, slots] = taken
+        return taken
 
     def _over_quotas(self, decisions: Decisions, quotas: Sequence[int]) -> Iterator[str]:
         """Every rank stays within each of its limits."""

@@ -65,7 +65,7 @@ app.command(
 )(explore)
 app.command(
     epilog=_example("kvplan model config.json --available 40GiB --max-model-len auto"),
-    short_help="Print the problem that an engine faces with a model.",
+    short_help="Turn a model's config into the problem that an engine solves.",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(model)
 app.command(

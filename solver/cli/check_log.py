@@ -48,7 +48,7 @@ def check_log(
 
 
 def _diff(logs: Sequence[str], as_json: bool) -> int:
-    """Compare two logs; what they say of themselves is not judged."""
+    """Compare two logs, without checking either."""
     from kvplan.models import InvalidProblem
     from kvplan.solver.logs.diff import difference
     from kvplan.solver.logs.scan import scan
@@ -76,7 +76,7 @@ def _print(data: Any, document: Callable[[], Document]) -> None:
 
 @contextmanager
 def _progress(logs: Sequence[str]) -> Iterator[Callable[[int], None] | None]:
-    """A bar on a terminal's standard error, where there is much to read."""
+    """A progress bar on a terminal's standard error, for large logs."""
     size = sum(path.stat().st_size for log in logs if log != "-" and (path := Path(log)).is_file())
     if size <= _LARGE_BYTES or not sys.stderr.isatty():
         yield None

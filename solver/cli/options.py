@@ -30,7 +30,7 @@ def solver_of(text: str) -> Solver:
 
     Raises
     ------
-    InvalidProblem : not one of the engines.
+    InvalidProblem : not one of the solvers.
     """
     if text not in SOLVERS:
         from kvplan.models import InvalidProblem

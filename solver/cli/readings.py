@@ -1,4 +1,4 @@
-"""Readings typed from a log: 3.58GiB is anything that prints so, [3.575, 3.585) GiB."""
+"""Readings typed from a log: 3.58GiB is any value that prints as such, [3.575, 3.585) GiB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEMANDS = frozenset(
         *("--weights-gib", "--free-before-load"),
     )
 )
-"""Flags whose bytes are taken off: more of them leaves less (SGLang keeps a share of the first)."""
+"""Flags whose bytes are subtracted (SGLang keeps a share of what was free before the load)."""
 End = Literal["low", "high"]
 
 

@@ -1,4 +1,4 @@
-"""From arguments to an exit code: every error that kvplan knows ends as lines, not a traceback."""
+"""From arguments to an exit code: known errors end as lines, not a traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main() -> NoReturn:
 
 
 def _prepare_streams() -> None:
-    """Let a closed pipe end the process as it ends any filter, and let any name be printed."""
+    """Let a closed pipe end the process as with any filter, and print any name."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for name in ("stdin", "stdout", "stderr"):
@@ -38,7 +38,7 @@ def _prepare_streams() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code.
 
-    0 a plan (or nothing to object to), 1 infeasible, undecided or a violated plan, 2 bad input,
+    0 a plan (or no finding), 1 infeasible, undecided or a violated plan, 2 bad input,
     3 kvplan itself failed, 130 interrupted.
     """
     command = typer.main.get_command(app)

@@ -1,7 +1,7 @@
 """The integer program for CP-SAT: domains, variables, rows (a function a rule), goals, solve.
 
-It stands on the instance alone: bounds come from budgets and limits, needs and bytes are stated
-here once more, and of the search it takes a hint at most. Importing this package imports OR-Tools;
+It reads only the instance: bounds come from budgets and limits, needs and bytes are stated
+again here, and the search gives a hint at most. Importing this package imports OR-Tools;
 `kvplan.solver` does so on first use.
 """
 

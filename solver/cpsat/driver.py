@@ -179,7 +179,7 @@ class Driver:
             length = min(length * _GROWTH, _LONGEST_SLICE)
 
     def _confirmed(self, form: Linear | None, first: Configuration) -> Verdict:
-        """INFEASIBLE if another configuration finds the same (OR-Tools #5295, #5274)."""
+        """INFEASIBLE if another configuration agrees (OR-Tools #5295, #5274)."""
         for configuration in Configuration:
             wall_s = self.time_left()
             if configuration is first or wall_s <= 0:

@@ -41,8 +41,8 @@ def solve_program(
     ----------
     incumbent : a point as hint, which need not obey linear constraints, and bounds of its goals.
     use_bounds : take the incumbent's bounds as proven (`goal <= bound`), and its point where it
-        obeys every row: what reaches the bound is then optimal. Without it CP-SAT owes the
-        incumbent nothing.
+        obeys every row: what reaches the bound is then optimal. Without it CP-SAT is
+        independent of it.
     deadline : wall seconds; None: a fixed amount of deterministic time, about two seconds.
 
     Raises
@@ -78,7 +78,7 @@ def refutes(instance: Instance, deadline: float | None = None) -> bool | None:
 
 
 def _decide(program: Program, driver: Driver, limits: Bounds) -> tuple[Verdict, Answer | None]:
-    """Goal after goal, then fill; once a goal stays unproven, later ones are only bettered."""
+    """Goal after goal, then fill; after an unproven goal, later ones are only improved."""
     bounds: list[Fraction | None] = []
     exact = True
     if not any(form.terms for form, _ in program.objectives):
@@ -120,7 +120,7 @@ def _filled(
 
 
 def _better(found: Answer, start: Answer) -> Answer:
-    """The unproven answer, or the point that the search began with where that is worth more."""
+    """The unproven answer, or the search's initial point where that is worth more."""
     if tuple(map(Fraction, start.values)) <= tuple(map(Fraction, found.values)):
         return found
     return found._replace(point=start.point, values=start.values)

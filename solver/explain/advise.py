@@ -11,7 +11,7 @@ from kvplan.solver.formulate.formulation import Held
 
 
 def advise(problem: Problem, held: Held | None = None) -> Advice:
-    """Conflict, remedies and what cannot help, of a problem that has no plan.
+    """The conflict, remedies and what cannot help, for an infeasible problem.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def nearest_of_classes(works: Works, most: int, classes: Classes) -> int | None:
     Parameters
     ----------
     classes : (first distance, period): first, first + period, ... up to `most`. A distance that
-        belongs to no class is no answer.
+        belongs to no class is never returned.
     """
     best: int | None = None
     for first, period in sorted(classes):

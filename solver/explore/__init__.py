@@ -34,7 +34,7 @@ def explore(
     Parameters
     ----------
     problem : what stays the same.
-    vary : by field, the values that it takes. A field is a path as of `--set`, such as
+    vary : by field, the values that it takes. A field is a path as in `--set`, such as
         "ranks.*.quota" or "batches.one.requests.long.capacity". Values are "A:B:STEP" (B included
         where a step meets it), "A,B,C", or an iterable of numbers and of texts with a unit.
     progress : called now and then with the rows done and the total.
@@ -43,7 +43,7 @@ def explore(
     -------
     One row for each combination, the last field varying fastest; infeasible rows are kept.
     The varied fields (bytes where the values have a unit), then `status` (optimal, feasible,
-    infeasible), what a plan decides, where there is something to decide: `blocks:<pool>`
+    infeasible), what a plan decides, each where it applies: `blocks:<pool>`
     (allocated), `capacity:<request>` (tokens), `count:<request>`, `prefill` (tokens), `experts`
     (slots a layer), `experts_in_prefill` (slots that stay), `choice:<name>`, `copies:<batch>`;
     then bytes: `slack` (left on the tightest rank) or, in an infeasible row, `shortfall` (lacking

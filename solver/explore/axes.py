@@ -29,7 +29,7 @@ class Figure:
     def as_written(self) -> int | Decimal | str:
         """The number for a problem's data; bytes keep a unit, so that only byte fields take them.
 
-        What a fraction of a byte comes to is the field's rule: down in a supply, up in a demand.
+        The field rounds fractions of a byte: supply down, demand up.
         """
         whole = self.exact.denominator == 1
         number = self.exact.numerator if whole else _decimal(self.exact)

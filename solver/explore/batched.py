@@ -29,7 +29,7 @@ def solve_block(block: Block, figures: Figures, during: During) -> Iterator[tupl
     """Write the rows of a block; after each tile how many are written, and which are left.
 
     Left is what the batched search refuses (weighted goals, linear constraints, figures beyond 64
-    bits), and rows whose shortfall only the scalar search tells for sure.
+    bits), and rows whose shortfall only the scalar search knows for certain.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _write_plans(
 
 
 def _write_refusals(batch: Batch, scenarios: Scenarios, rows: Rows, figures: Figures) -> Any:
-    """What rows without a plan lack; whether that is sure [row]."""
+    """What rows without a plan lack; whether that is certain [row]."""
     instance = batch.instance
     if len(first_rows(instance)) < len(
         instance.every_budget

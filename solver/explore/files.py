@@ -59,18 +59,18 @@ def _try_out(target: Path) -> None:
 
 
 def _part_of(target: Path) -> Path:
-    """A name beside the target, short whatever the target's, and of this process alone."""
+    """A short name beside the target, unique to this process."""
     return target.with_name(f".{_key(target)}.{os.getpid()}.part")
 
 
 def _key(target: Path) -> str:
-    """What the parts of a target on this machine have in common."""
+    """The common part of the names of a target's partial files on this machine."""
     file, host = os.fsencode(target.name), node().encode()
     return f"{crc32(file):08x}.{crc32(host):08x}"
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove what runs that were killed while they wrote this file left behind."""
+    """Remove partial files that killed runs left behind."""
     for part in target.parent.glob(f".{_key(target)}.*.part"):
         number = part.name.split(".")[-2]
         if number.isdecimal() and not _is_running(int(number)):
@@ -78,7 +78,7 @@ def _remove_abandoned(target: Path) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether a process of this machine lives; where that cannot be asked it is taken to."""
+    """Whether a process of this machine is running; assume so where that is unknown."""
     if os.name != "posix":
         return True
     try:

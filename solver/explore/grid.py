@@ -49,7 +49,7 @@ class Grid:
             raise self.refused(error.faults[0], row) from None
 
     def refused(self, fault: Fault, row: int) -> InvalidProblem:
-        """A fault of one row as the error of the whole grid: the values of the row are named."""
+        """The fault of one row as the error of the whole grid, with the values of the row."""
         written = {path_of(place.location) for places in self.places for place in places}
         if fault.path in written:  # the fault shows the value itself
             return InvalidProblem([fault])
@@ -85,7 +85,7 @@ def build_grid(problem: Problem, vary: Mapping[str, Values]) -> Grid:
 
 
 def _check_numeric(grid: Grid, corner: Problem) -> None:
-    """Refuse a field that took a figure as text: a name."""
+    """Reject a field that read a figure as text: a name."""
     for places in grid.places:
         for place in places:
             if isinstance(_value_at(corner, place.location), str):

@@ -21,7 +21,7 @@ from kvplan.solver.explore.places import Place
 from kvplan.solver.formulate.formulation import formulate
 
 LEAST_ROWS = 16
-"""Fewer are solved as fast one by one."""
+"""With fewer rows, solving one by one is as fast."""
 _MOST_AXES = 6
 """Besides quotas; their corners are tried, 2^6 at most."""
 Rows = NDArray[np.int64]
@@ -104,8 +104,9 @@ class Block:
     def base(self) -> Problem | None:
         """The problem that scenarios change, with the largest chunk that any of them asks for.
 
-        None where some corner is refused: rows are then solved in order, for the first fault. What
-        a problem demands of these fields bounds them from one side, so between corners it holds.
+        None where some corner is invalid: rows are then solved in order, to find the first fault. A
+        problem bounds these fields from one side only, so valid corners mean valid rows between
+        them.
         """
         chosen = [
             int(np.argmax(axis.values)) if axis.names == ("prefill",) else 0 for axis in self.moving
@@ -155,7 +156,7 @@ def strides_of(grid: Grid) -> list[int]:
 
 
 def _moving(grid: Grid) -> tuple[Moving, ...]:
-    """The axes that scenarios may vary; none where that saves nothing."""
+    """The axes that scenarios may vary; none where that saves no time."""
     problem = grid.problem_at(0)
     found = []
     for number, (axis, places) in enumerate(zip(grid.axes, grid.places, strict=True)):

@@ -33,12 +33,12 @@ def find_places(data: dict[str, Any], axes: tuple[Axis, ...]) -> tuple[tuple[Pla
     found = tuple(_marked(data, mark) for mark in marks)
     for axis, places, count in zip(axes, found, counts, strict=True):
         if len(places) < count:
-            raise InvalidProblem.at(axis.path, "fields that no other path leads to", "one twice")
+            raise InvalidProblem.at(axis.path, "fields that no other path varies", "one twice")
     return found
 
 
 class _Mark(str):
-    """A text that is told from all others by its identity."""
+    """A text that is compared by identity."""
 
     __slots__ = ()
 

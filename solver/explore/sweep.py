@@ -41,7 +41,7 @@ def _put(figures: Figures, row: int, entries: dict[str, Any], grid: Grid) -> Non
 
 
 class Told:
-    """Reports rows that are done to a callback, never fewer than before."""
+    """Reports the rows done to a callback, never fewer than before."""
 
     def __init__(self, progress: Progress | None, rows: int) -> None:
         self._progress, self._rows = progress, rows

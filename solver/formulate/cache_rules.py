@@ -106,6 +106,7 @@ def pool_rules(
 
 
 def expert_rule(problem: Problem) -> ExpertRule | None:
+    """The expert slots of a problem in integers; None without an experts section."""
     experts = problem.experts
     if experts is None:
         return None

@@ -69,7 +69,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
 
     Raises
     ------
-    InvalidProblem : what only shows in the whole: unbounded counts or copies, too many options.
+    InvalidProblem : faults of the whole: unbounded counts or copies, too many options.
     """
     fitted_at: dict[tuple[int, int], int] = {}
     batches, fitted = _batches(problem, fitted_at)
@@ -144,7 +144,7 @@ def _fitted(batch: Batch, b: int, r: int) -> VariableRequest:
 
 
 def _given(columns: GivenColumns) -> Sequence[FixedRequests]:
-    """Requests whose capacity and count are given; of a few, alike ones are one entry."""
+    """Requests whose capacity and count are given; among few, alike ones are merged."""
     capacities, histories, counts, _ = columns
     if len(counts) >= VECTORISE_FROM and all(counts):
         return GivenRequests(capacities, histories, counts)
@@ -156,7 +156,7 @@ def _given(columns: GivenColumns) -> Sequence[FixedRequests]:
 
 
 def _check_bounded(formulation: Formulation) -> None:
-    """Refuse what no quota bounds, and choices with too many combinations."""
+    """Reject what no quota bounds, and choices with too many combinations."""
     instance = formulation.instance
     if prod(instance.choices) > MOST_OPTIONS:
         expected = f"at most {MOST_OPTIONS} combinations of options"
@@ -178,7 +178,7 @@ def _check_bounded(formulation: Formulation) -> None:
 
 
 def _check_copies(formulation: Formulation) -> None:
-    """Refuse copies of what takes no block."""
+    """Reject copies of a batch that takes no block."""
     problem, instance = formulation.problem, formulation.instance
     for b in sorted(copied_batches(instance)):
         if not _takes_blocks(instance, b):

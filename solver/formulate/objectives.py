@@ -47,7 +47,7 @@ def objectives(
     """The user's goals, the default ones, then fill of some pools; and where fill begins."""
 
     def objective(goal: Goal) -> Objective:
-        return Objective(
+        return Objective.of(
             goal.label,
             tuple(
                 ObjectiveTerm(variables[name][0], weight, goal.curves.get(name))
@@ -68,7 +68,7 @@ def objectives(
 @lru_cache(maxsize=4096)
 def plain_goal(label: str, kind: str, position: int) -> Objective:
     """The goal of one variable, as large as it gets; the same one for the same arguments."""
-    return Objective(label, (ObjectiveTerm(Variable(kind, position), Fraction(1), None),))
+    return Objective.of(label, (ObjectiveTerm(Variable(kind, position), Fraction(1), None),))
 
 
 def _default_goals(problem: Problem, fitted: tuple[VariableRequest, ...]) -> list[Objective]:
@@ -136,6 +136,7 @@ def fill_pools(problem: Problem) -> tuple[int, ...]:
 
 
 def fill_shares(problem: Problem) -> tuple[tuple[int, Fraction], ...]:
+    """(pool, share) of each pool that fill gives a share of the rest, in order."""
     shares = problem.fill.shares if problem.fill is not None else None
     if shares is None:
         return ()

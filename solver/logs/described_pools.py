@@ -41,6 +41,7 @@ def roundest(room: Interval, blocks: int, most: int) -> int:
 
 
 def first_whole(records: Sequence[RankLog], name: str) -> int | None:
+    """The first whole figure of some name in the records."""
     return next((value for record in records if (value := record.whole(name))), None)
 
 

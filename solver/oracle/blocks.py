@@ -1,8 +1,8 @@
 """Which block holds which token, and which blocks of a cache one request keeps.
 
 Blocks of t tokens: block i holds the tokens i·t .. i·t + t - 1. Whatever is true of "the tokens
-before some token" is true of a first stretch of blocks, so a set of blocks is a `range`; nothing
-here is longer to walk for a million tokens than for ten.
+before some token" is true of a first stretch of blocks, so a set of blocks is a `range`, as cheap
+for a million tokens as for ten.
 """
 
 from __future__ import annotations

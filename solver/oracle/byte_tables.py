@@ -113,7 +113,7 @@ def never_falling(table: Array) -> Array:
     """Verify that each line of a table takes at least the line before's bytes, in every budget.
 
     Where that holds the fewest blocks (or slots) stand for all more of them: if any number fits,
-    so does the smallest. Nothing else in the enumeration takes the smaller for the easier.
+    so does the smallest. Nothing else in the enumeration assumes that smaller is easier.
     """
     if np.any(np.diff(table, axis=0) < 0):
         raise ValueError("more takes fewer bytes somewhere: the fewest cannot stand for the others")

@@ -31,22 +31,21 @@ class Violation(NamedTuple):
 def check(problem: Problem, plan: Plan) -> list[Violation]:
     """Replay a plan, at any size.
 
-    Types are looked at first, then names: without them nothing can be replayed. Then requests,
-    chunk, options and slots are held against what the problem allows; what these decide is replayed
-    where they are sound: blocks by simulation of every request, bytes by laying out every
-    allocation.
+    Types are checked first, then names: without them nothing can be replayed. Then requests, chunk,
+    options and slots are checked against what the problem allows. Where they are valid, what they
+    decide is replayed: blocks by simulating every request, bytes by laying out every allocation.
 
     Returns
     -------
     Every violation found; empty for a plan that keeps all rules and whose figures are right. A
-    malformed plan is reported, nothing is raised.
+    malformed plan is reported, not raised.
     """
     found = [*_malformed(plan)] or _violations(problem, plan)
     return [Violation(*violation) for violation in found]
 
 
 def _malformed(plan: Plan) -> Iterator[rules.Found]:
-    """Fields that hold what none of their type is: copies and `model_construct` allow it."""
+    """Fields with a value of the wrong type, which copies and `model_construct` allow."""
     try:
         Plan.model_validate(plan.model_dump(mode="json", warnings=False))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The plan's own figures, each computed again. A finding is (rule, where, text)."""
+"""The plan's own figures, each recomputed. A finding is (rule, where, text)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def floors(replay: Replay) -> Iterator[Found]:
 
 
 def requests(problem: Problem, plan: Plan) -> Iterator[Found]:
-    """What was requested is told as written, and what was reduced is said to be."""
+    """Requests are reported as written, and reduced ones are marked."""
     pairs = request_pairs(problem)
     for each in plan.requests:
         _, request = pairs[each.batch, each.name]

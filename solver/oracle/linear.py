@@ -133,7 +133,7 @@ def fill_goals(problem: Problem) -> list[Linear]:
 
 
 def goals_in_order(problem: Problem) -> list[Linear]:
-    """Every goal as a proof lists them: a default one that the user wrote himself is not repeated.
+    """Every goal as a proof lists them: a default one that the user wrote is not repeated.
 
     Two may have one label (equal weights, other curves): their place tells them apart.
     """

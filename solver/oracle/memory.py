@@ -21,7 +21,7 @@ class Quota(NamedTuple):
 
     bytes: int
     bounds: frozenset[str]
-    """declared, or those of utilization and physical that rule (both when they are equal)."""
+    """declared, or the tighter of utilization and physical (both when equal)."""
     physical: int | None
     """Where the staging is the headroom: what it and everything else must stay within."""
 

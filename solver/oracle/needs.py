@@ -114,7 +114,7 @@ def smallest_legal(pool: Pool, raw: Iterable[int], structural: int, utilization:
     up, down = utilization.denominator, utilization.numerator
 
     def legal(usable: int) -> bool:
-        # Neither rule breaks again as the pool grows, so the first that obeys is found by halves.
+        # Both rules keep holding as the pool grows, so bisect for the first that obeys.
         return usable * down >= needed * up and usable >= max(structural, pool.min_blocks)
 
     below, enough = -1, 1  # in steps of multiple_of: `below` is illegal, `enough` is legal

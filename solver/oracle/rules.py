@@ -1,4 +1,4 @@
-"""The rules of a problem, each held against a plan. A finding is (rule, where, text)."""
+"""The rules of a problem, each checked on a plan. A finding is (rule, where, text)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share caps of the fill, held against a plan. A finding is (rule, where, text)."""
+"""Share caps of the fill, checked on a plan. A finding is (rule, where, text)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kvplan.solver.oracle.replay import Replay
 def shares(replay: Replay) -> Iterator[rules.Found]:
     """A pool of `fill: {shares}` stays, on every rank, within its share of the rest.
 
-    A share caps what fill gives: a pool that a goal raised, or that may not have fewer blocks, lies
-    above it rightly.
+    A share caps what fill gives: a pool that a goal raised, or that may not have fewer blocks, may
+    lie above it.
     """
     problem = replay.problem
     share_of = {} if problem.fill is None else problem.fill.shares or {}

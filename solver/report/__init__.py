@@ -25,7 +25,7 @@ __all__ = ["document_of", "explanation_of", "print_report", "report", "show"]
 
 
 def document_of(answer: Plan | Infeasible, problem: Problem | None = None) -> Document:
-    """What a report says, in reading order.
+    """The contents of a report, in reading order.
 
     Parameters
     ----------

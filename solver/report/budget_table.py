@@ -64,7 +64,7 @@ def budgets(
     Parameters
     ----------
     ranks : budgets, in the order written.
-    binding : (rank, phase) pairs that stop something from growing.
+    binding : (rank, phase) pairs that keep something from growing.
     elastic : adds what solved lines take at their floor, and as asked.
     """
     groups = groups_of(ranks)

@@ -1,4 +1,4 @@
-"""What a report says, apart from how it is drawn: lines and tables, in reading order."""
+"""The contents of a report, whatever draws them: lines and tables, in reading order."""
 
 from __future__ import annotations
 

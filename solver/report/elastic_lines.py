@@ -1,4 +1,4 @@
-"""What elastic consumers would take at their floor, and what they would take as asked."""
+"""Bytes of elastic consumers at their floors, and as asked."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Elastic:
         }
 
     def _consumer(self, consumer: str) -> str:
-        """The choice that a line `choice=option` speaks of, any other name as it is."""
+        """The choice of a line `choice=option`; any other name unchanged."""
         choice = consumer.partition("=")[0]
         return f"{choice}=" if choice in self._choices else consumer
 

@@ -1,4 +1,4 @@
-"""Small pieces of text that several parts of a report share."""
+"""Text shared by several parts of a report."""
 
 from __future__ import annotations
 

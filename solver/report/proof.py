@@ -1,4 +1,4 @@
-"""What stops the plan from growing, what was reduced, and what was proven."""
+"""What keeps the plan from growing, what was reduced, and what was proven."""
 
 from __future__ import annotations
 

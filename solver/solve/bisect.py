@@ -11,9 +11,9 @@ from kvplan.solver.solve.repair import Questions, repaired
 def incumbent_of(search: Search) -> Answer | None:
     """The nested search's answer; None: proven infeasible.
 
-    Linear constraints only take points away. So a point without them that obeys them is the best,
-    a refusal without them is a refusal, and else the first goal's bound stays: the point does not
-    obey then, and `mended` looks for one that does.
+    Linear constraints only remove points. So the best point without them is the best if it obeys
+    them, and nothing fits with them if nothing fits without. Otherwise the first goal's bound
+    stays, and `mended` looks for a point that obeys.
     """
     found = solve(search)
     if found is None or obeys(search, found.point):
@@ -23,7 +23,7 @@ def incumbent_of(search: Search) -> Answer | None:
 
 
 def mended(search: Search, found: Answer) -> Answer | None:
-    """A point that obeys the linear constraints, from one that does not; None: none was found."""
+    """A point that obeys the linear constraints, found from one that does not; None: none found."""
     instance, demand = search.instance, search.demand
 
     ask = Questions(

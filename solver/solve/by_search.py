@@ -37,15 +37,15 @@ def searched_plan(
     if answer is None:
         why = "".join(f" ({note})" for note in notes)
         raise Undecided(
-            "the search found no plan that obeys the linear constraints, and proves nothing of "
-            f"them{why}: solver cp-sat decides"
+            "the search found no plan that obeys the linear constraints, and cannot "
+            f"prove that there is none{why}; solver cp-sat can"
         )
     certificate = "nested" if answer.exact else "search"
     return assemble(formulation, search, answer, Credit(solver, certificate, notes=notes))
 
 
 def refusal_of(formulation: Formulation, search: Search) -> Infeasible:
-    """Why nothing fits; what writes it is loaded when it is needed."""
+    """Why nothing fits; loaded on first use."""
     from kvplan.solver.answer.refusal import infeasible
 
     return infeasible(formulation, search)

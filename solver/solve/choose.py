@@ -68,12 +68,12 @@ def _by_cpsat(
         if obeys(search, found.point):
             raise Disagreement("the search found a plan where cp-sat proves that none exists")
         raise refusal_of(formulation, search)
-    ended = "the default time ended" if deadline is None else "the deadline ended"
+    ended = "the default time was over" if deadline is None else "the deadline passed"
     if solved.answer is None:
-        note = f"{ended} before CP-SAT had a plan: this one is the search's"
+        note = f"{ended} before CP-SAT found a plan; this one is the search's"
         return searched_plan(formulation, search, found, solver, notes=(note,))
     if found.exact and not solved.answer.exact:
-        note = f"{ended} before CP-SAT had its proof: this one is the search's"
+        note = f"{ended} before CP-SAT proved its plan; this one is the search's"
         return searched_plan(formulation, search, found, solver, notes=(note,))
     credit = Credit(solver, "cp-sat", solved.deterministic_time)
     return assemble(formulation, search, solved.answer, credit)
@@ -89,7 +89,7 @@ def _instead(
 
 
 def _confirm_infeasible(search: Search, deadline: float | None) -> None:
-    """Have CP-SAT refute the problem too, where it can."""
+    """Let CP-SAT confirm the refusal where it can."""
     try:
         from kvplan.solver.cpsat import TooLargeError, refutes
     except ImportError as error:

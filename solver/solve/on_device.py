@@ -1,6 +1,6 @@
 """`bisect` on a device: the problem as one scenario of the batched search, on torch tensors.
 
-torch is imported when a device is first asked for.
+torch is imported on first use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_device(name: Any, kernel: Kernel, solver: str) -> Device | None:
 
     Raises
     ------
-    InvalidProblem : an solver that runs on no device, no such device or kernel, or no torch.
+    InvalidProblem : a solver that runs on no device, no such device or kernel, or no torch.
     """
     if kernel not in get_args(Kernel):
         raise InvalidProblem.at("kernel", "arrays or triton", shown(kernel))
@@ -52,7 +52,7 @@ def read_device(name: Any, kernel: Kernel, solver: str) -> Device | None:
 
 
 def check_device(name: Any, path: str = "device") -> None:
-    """Try a sum on the device; what works once is not tried again.
+    """Try a sum on the device, once for each.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def fits_on(device: Device, instance: Instance, scenarios: Scenarios) -> tuple[F
 
     Raises
     ------
-    RefusedError : what the batched search does not take.
+    RefusedError : the batched search cannot answer it.
     """
     from kvplan.kernels.arrays import RefusedError, fit
 
@@ -138,7 +138,7 @@ def fits_on(device: Device, instance: Instance, scenarios: Scenarios) -> tuple[F
 
 
 def first_line(error: Exception) -> str:
-    """What torch says first; traces and advice follow on lines of their own."""
+    """The first line of a message of torch; traces and advice follow it."""
     return one_line(str(error).strip().partition("\n")[0])
 
 

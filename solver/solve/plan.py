@@ -42,8 +42,8 @@ def plan(
     replay : let the oracle replay the plan block by block as well (0.2 to 0.6 ms for a problem of
         usual size); `proof.replayed` records it.
     device : with solver "bisect": None is the host, "cpu" torch tensors there, "cuda", "cuda:1",
-        ... a device of torch. The plan is the same; what the device's search does not take
-        (linear constraints, weighted goals) the host's answers, and a note says why.
+        ... a device of torch. The plan is the same; the host answers what the device's
+        search cannot (linear constraints, weighted goals), and a note says why.
     kernel : with a device: "arrays", or "triton", one fused launch where that takes the problem.
 
     Raises
@@ -51,7 +51,7 @@ def plan(
     Infeasible : nothing fits; what is short, where, and by how many bytes.
     Undecided : no plan was found and none was ruled out: by "bisect" under linear constraints, or
         by the deadline.
-    InvalidProblem : the problem, or an argument, makes no sense; torch or the device is missing.
+    InvalidProblem : the problem, or an argument, is invalid; torch or the device is missing.
     SolverError : kvplan failed; never a wrong plan.
     """
     check_arguments(solver, deadline)
@@ -77,7 +77,7 @@ def solve_confirmed(
     deadline: float | None = None,
     device: Any = None,
 ) -> Plan:
-    """Solve with one solver, hold the search's answer against it where both are proofs, replay.
+    """Solve with one solver, compare the search's answer where both are proofs, replay.
 
     `device` is as for `plan`.
 
@@ -96,7 +96,7 @@ def solve_confirmed(
 
 
 def check_arguments(solver: str, deadline: float | None) -> None:
-    """Refuse an unknown solver and a deadline that is no time."""
+    """Reject an unknown solver and an invalid deadline."""
     if solver not in SOLVERS:
         raise InvalidProblem.at("solver", f"one of {', '.join(SOLVERS)}", repr(solver))
     if deadline is None:

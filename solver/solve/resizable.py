@@ -38,7 +38,7 @@ def plan_formulation(
 
     Raises
     ------
-    Infeasible : nothing fits; conflict and remedies are worked out when one is first read.
+    Infeasible : nothing fits; conflict and remedies are computed on first use.
     """
     try:
         answer = solve_formulation(formulation, search, solver=solver, deadline=deadline, on=on)
@@ -70,7 +70,7 @@ def _resizable(
 
 def _advice(formulation: Formulation) -> Advice:
     from kvplan.solver.explain.advise import (
-        advise,  # loaded when a refusal is read, not when raised
+        advise,  # loaded on first use of a refusal's details
     )
 
     return advise(formulation.problem, formulation.held)

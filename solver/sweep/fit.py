@@ -1,7 +1,7 @@
-"""Many scenarios of one problem by name: what differs, grouped into what the kernels take at once.
+"""Many scenarios of one problem by name, in groups that the kernels solve at once.
 
 Groups differ in "auto" granules (at most five classes of a rank's quota) and in requested chunks
-that are no candidates of the problem; within one, `kernels.batch` answers. What that refuses is
+that are no candidates of the problem; within one, `kernels.arrays` answers. What it rejects is
 solved scenario by scenario, with a note that says why.
 """
 
@@ -69,7 +69,7 @@ def fit(
     ----------
     problem : what all scenarios have in common.
     vary : equally long columns by name: "quota" (every rank) or "quota:<rank>" in bytes (declared,
-        a rank's `memory` counts no more),
+        a rank's `memory` no longer counts),
         "capacity:<request>" (tokens asked; the tokens in flight stay), "count:<request>",
         "prefill" (the requested chunk), "resume_utilization".
     device : None: NumPy on the host; "cpu", "cuda", ...: torch tensors there.
@@ -77,7 +77,7 @@ def fit(
 
     Raises
     ------
-    InvalidProblem : an unknown name or one that several requests have, columns of several lengths,
+    InvalidProblem : an unknown name or an ambiguous one, columns of different lengths,
         a figure out of its bounds, no such device or kernel.
     """
     _check_where(device, kernel)

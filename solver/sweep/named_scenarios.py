@@ -25,7 +25,7 @@ def columns_of(problem: Problem, vary: Mapping[str, Sequence[Any]]) -> dict[str,
 
     Raises
     ------
-    InvalidProblem : an unknown name, columns of several lengths, values that are no figures.
+    InvalidProblem : an unknown name, columns of different lengths, values that are not numbers.
     """
     known = {"quota", "prefill", "resume_utilization"}
     known |= {f"quota:{rank.name}" for rank in problem.ranks}
@@ -72,7 +72,7 @@ def _shares(name: str, column: Sequence[Any]) -> list[Any]:
 
 
 def _requests(problem: Problem) -> dict[str, tuple[int, int]]:
-    """(batch, request) by name; a name that several requests have names none."""
+    """(batch, request) by name; names of several requests are left out."""
     places: dict[str, list[tuple[int, int]]] = {}
     for b, batch in enumerate(problem.batches):
         for r in range(len(batch.requests)):
@@ -83,7 +83,7 @@ def _requests(problem: Problem) -> dict[str, tuple[int, int]]:
 def check_ends(problem: Problem, columns: Mapping[str, Any]) -> None:
     """Try the least and the largest figure of every column, each in a problem written out.
 
-    What a problem demands of such a field bounds it from one side.
+    A problem bounds such a field from one side only.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def _with_figure(problem: Problem, what: str, place: tuple[int, int], figure: in
 
 
 def declared(problem: Problem, names: Iterable[str]) -> Problem:
-    """The problem with declared quotas where they vary: readings and headroom count no more."""
+    """The problem with declared quotas where they vary: readings and headroom no longer count."""
     varied = {name.partition(":")[2] for name in names if name.partition(":")[0] == "quota"}
     measured = [rank.memory is not None for rank in problem.ranks]
     if not varied or not any(measured):

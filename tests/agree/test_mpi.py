@@ -84,7 +84,7 @@ def faults(told: Told) -> None:
     assert text.startswith("rank 3: RuntimeError: device lostxxx")
     kind, text = same(told, "layout")
     assert kind == "AgreementFailed"
-    assert text == "rank 1 (r1) has another problem: tokens_per_block not as on the others"
+    assert text == "rank 1 (r1) has another problem: tokens_per_block unlike the others"
     kind, text = same(told, "slow")
     assert (kind, text) == ("AgreementFailed", f"rank 2 did not answer within {HASTY} s")
     assert all(rank["slow"][2] < 3 * HASTY + 2 for rank in told)

@@ -111,12 +111,12 @@ def test_every_failing_rank_is_named() -> None:
             lambda: LocalView.of(question(), {"name": "r1"}),
             "InvalidProblem: expected either quota or memory, got neither",
         ),
-        (LocalView(), "it brought no entry of its own and no error"),
+        (LocalView(), "it sent neither an entry nor an error"),
         (
             LocalView(question={"pools": [object()]}, rank=RANK),
             "TypeError: expected plain data, got object",
         ),
-        (lambda: LocalView.of({**question(), "name": float("nan")}, entry(1)), "name not as on"),
+        (lambda: LocalView.of({**question(), "name": float("nan")}, entry(1)), "name unlike"),
         (LocalView.failed("x" * 10**6), "xxxx"),
     ],
 )
@@ -142,7 +142,7 @@ def test_another_problem_is_held_against_the_majority() -> None:
     kind, text = same(views(r0={"tokens_per_block": 32, "consumers": []}))
     assert kind == "AgreementFailed"
     assert text == (
-        "rank 0 (r0) has another problem: consumers, tokens_per_block not as on the others"
+        "rank 0 (r0) has another problem: consumers, tokens_per_block unlike the others"
     )
 
 
@@ -170,7 +170,7 @@ def test_the_order_of_shares_is_part_of_the_problem() -> None:
     assert same([filled(0, "acb"), filled(1, "acb")])[0] == "Plan"
     kind, text = same([filled(0, "abc"), filled(1, "acb")])
     assert kind == "AgreementFailed"
-    assert text == "rank 1 (r1) has another problem: fill not as on the others"
+    assert text == "rank 1 (r1) has another problem: fill unlike the others"
 
 
 def test_other_options_are_named() -> None:
@@ -194,7 +194,7 @@ def test_names_that_clash_are_one_error_for_all() -> None:
     kind, text = same(clash)
     assert kind == "InvalidProblem"
     assert text.splitlines() == [
-        f"ranks[{rank}].name: expected a name of its own, got 'gpu' again" for rank in (1, 2)
+        f"ranks[{rank}].name: expected a unique name, got 'gpu' again" for rank in (1, 2)
     ]
 
 
@@ -299,13 +299,13 @@ def test_an_outcome_of_another_rank_is_not_overlooked() -> None:
 
 def test_junk_from_a_rank_is_its_error() -> None:
     comm = ByCallOrder(lambda own: [own, b"\xff\x00"], lambda own: [own, own])
-    with pytest.raises(AgreementFailed, match=r"^rank 1: it sent something that is no view"):
+    with pytest.raises(AgreementFailed, match=r"^rank 1: it sent something other than a view"):
         plan_together(view(0), comm, 5)
 
 
 def test_a_communicator_that_loses_the_own_view_is_found_out() -> None:
     comm = ByCallOrder(lambda own: [peer(1)], lambda own: [own])
-    with pytest.raises(AgreementFailed, match="did not give a rank its own view back"):
+    with pytest.raises(AgreementFailed, match="did not return a rank's own view"):
         plan_together(view(0), comm, 5)
 
 

@@ -129,7 +129,7 @@ def test_a_rank_that_is_short_by_a_byte_is_named_by_all(launch: Launch) -> None:
 def test_another_layout_is_named_by_all(launch: Launch) -> None:
     kind, text = same(launch, "layout")
     assert kind == "AgreementFailed"
-    assert text == "rank 6 (r6) has another problem: tokens_per_block not as on the others"
+    assert text == "rank 6 (r6) has another problem: tokens_per_block unlike the others"
 
 
 def test_another_version_is_named_by_all(launch: Launch) -> None:

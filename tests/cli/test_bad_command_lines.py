@@ -60,7 +60,7 @@ BAD = {
     "a tag": ("ranks: !!python/object:os.system []", "{file}: expected plain values, got"),
     "a key twice": (RANKS + RANKS, "{file}: ranks: expected each key once, got"),
     "anchor bomb": (BOMB + "ranks: *i\n", "{file}: expected at most"),
-    "anchor cycle": ("ranks: &a [*a]\n", "{file}: expected anchors that end, got"),
+    "anchor cycle": ("ranks: &a [*a]\n", "{file}: expected anchors without cycles, got"),
     "deep nesting": ("[" * 100_000, "{file}: expected JSON or YAML, got"),
     "10 MB of junk": ("j" * 10_000_000, "{file}: expected at most"),
     "version 2": ("version: 2\n" + RANKS, "version: expected 1, got 2"),

@@ -10,7 +10,7 @@ import pytest
 from kvplan.models import Problem
 from kvplan.solver import plan
 from kvplan.solver.cli.model_text import check_lines
-from support.cli import run_kvplan
+from support.cli import Outcome, run_kvplan
 from support.vllm_server import CONFIGS
 
 README = Path(__file__).parents[2] / "README.md"
@@ -27,7 +27,7 @@ def configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(capsys: pytest.CaptureFixture[str], line: str, *more: str):  # type: ignore[no-untyped-def]
+def run(capsys: pytest.CaptureFixture[str], line: str, *more: str) -> Outcome:
     return run_kvplan(capsys, "model", *line.split(), *more)
 
 

@@ -66,7 +66,7 @@ def test_every_floor_can_be_named() -> None:
         ([{"name": "a"}], "variants[0].set: expected a value, got none"),
         (
             [{"name": "a", "set": ["x=1"]}, {"name": "a", "set": ["x=1"]}],
-            "variants[1].name: expected a name of its own, got 'a' again",
+            "variants[1].name: expected a unique name, got 'a' again",
         ),
     ],
 )  # fmt: skip

@@ -101,11 +101,11 @@ def test_a_problem_survives_the_way_into_a_grid(name: str) -> None:
         ),
         (
             {"ranks.*.stage": "0", "ranks.r1.stage": "1"},
-            "ranks.*.stage: expected fields that no other path leads to, got one twice",
+            "ranks.*.stage: expected fields that no other path varies, got one twice",
         ),
         (
             {"pools.kv.bytes.0": "1", "pools.kv.bytes": "1"},
-            "pools.kv.bytes.0: expected fields that no other path leads to, got one twice",
+            "pools.kv.bytes.0: expected fields that no other path varies, got one twice",
         ),
         (
             {"pools.kv.bytes": "1", "pools.kv.bytes.0": "1"},

@@ -10,7 +10,6 @@ from kvplan.kernels.bytes import (
     expert_bytes,
     last_in_pages,
     least_kept,
-    more_blocks,
     most_blocks,
     most_slots,
     paged,
@@ -117,15 +116,6 @@ def test_what_the_pages_hold_already_is_free(buffers: Buffers) -> None:
         taken = pool_bytes(held, buffers)
         alike = [n for n in range(held, 300) if pool_bytes(n, buffers) == taken]
         assert last_in_pages(held, buffers) == alike[-1]
-
-
-@pytest.mark.parametrize("buffers", LAYOUTS)
-def test_more_blocks_are_those_that_the_rest_pays_for(buffers: Buffers) -> None:
-    for held in (0, 1, 7, 20):
-        for rest in range(90):
-            most = pool_bytes(held, buffers) + rest
-            fitting = [n for n in range(held, held + 200) if pool_bytes(n, buffers) <= most]
-            assert more_blocks(held, rest, buffers) == fitting[-1]
 
 
 def test_many_small_blocks_in_large_granules_of_several_sizes() -> None:

@@ -68,7 +68,7 @@ CONSUMERS: Table = {
     ),
     "two consumers of a name": (
         small(consumers=[{"name": "c", "bytes": 1}] * 2),
-        "consumers[1].name: expected a name of its own, got 'c' again",
+        "consumers[1].name: expected a unique name, got 'c' again",
     ),
     "no options": (
         small(choices=[{"name": "x", "options": []}]),
@@ -76,7 +76,7 @@ CONSUMERS: Table = {
     ),
     "two options of a name": (
         small(choices=[{"name": "x", "options": [{"name": "a"}] * 2}]),
-        "choices[0].options[1].name: expected a name of its own, got 'a' again",
+        "choices[0].options[1].name: expected a unique name, got 'a' again",
     ),
     "ambiguous choice": (
         small(choices=[{"name": "x=y", "options": [{"name": "a"}]}]),

@@ -56,7 +56,7 @@ GOALS: Table = {
     ),
     "curve not sorted": (
         goal({"maximize": {"prefill": 1}, "curves": {"prefill": [[1, 1], [3, 2], [2, 5]]}}),
-        "goals[0].curves.prefill[2]: expected values in rising order, got 2 after 3",
+        "goals[0].curves.prefill[2]: expected values in increasing order, got 2 after 3",
     ),
     "curve of no points": (
         goal({"maximize": {"prefill": 1}, "curves": {"prefill": []}}),

@@ -79,7 +79,7 @@ POOLS: Table = {
     ),
     "two buffers of a name": (
         small(pools=[{"name": "p", "buffers": [{"name": "k", "bytes": 1}] * 2}]),
-        "pools[0].buffers[1].name: expected a name of its own, got 'k' again",
+        "pools[0].buffers[1].name: expected a unique name, got 'k' again",
     ),
 }
 

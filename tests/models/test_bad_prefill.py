@@ -23,7 +23,7 @@ PREFILL: Table = {
     "no chunks": (prefill(chunks=[]), "prefill.chunks: expected 1 to 65536 chunks, got 0"),
     "chunks not sorted": (
         prefill(chunks=[1, 5, 5]),
-        "prefill.chunks[2]: expected chunks in rising order, got 5 after 5",
+        "prefill.chunks[2]: expected chunks in increasing order, got 5 after 5",
     ),
     "chunks above requested": (
         prefill(chunks=[1, 101]),
@@ -52,11 +52,11 @@ PREFILL: Table = {
     ),
     "table not sorted": (
         prefill(staging=[{"name": "s", "table": [[100, 1], [50, 2]]}]),
-        "prefill.staging[0].table[1]: expected tokens in rising order, got 50 after 100",
+        "prefill.staging[0].table[1]: expected tokens in increasing order, got 50 after 100",
     ),
     "falling table": (
         prefill(staging=[{"name": "s", "table": [[50, 3], [100, 2]]}]),
-        "prefill.staging[0].table[1]: expected bytes that never fall, got 2 after 3",
+        "prefill.staging[0].table[1]: expected non-decreasing bytes, got 2 after 3",
     ),
     "table entry": (
         prefill(staging=[{"name": "s", "table": [[50, 3], [100, "x"]]}]),
@@ -72,7 +72,7 @@ PREFILL: Table = {
     ),
     "two staging entries of a name": (
         prefill(staging=[{"name": "s", "base": 1}, {"name": "s", "base": 2}]),
-        "prefill.staging[1].name: expected a name of its own on this stage, got 's' again",
+        "prefill.staging[1].name: expected a unique name on this stage, got 's' again",
     ),
     "staging of an unknown stage": (
         prefill(staging=[{"name": "s", "base": 1, "stage": 3}]),

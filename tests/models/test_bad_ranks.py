@@ -57,7 +57,7 @@ RANKS: Table = {
     ),
     "two ranks of a name": (
         {"ranks": [RANK, RANK]},
-        "ranks[1].name: expected a name of its own, got 'r0' again",
+        "ranks[1].name: expected a unique name, got 'r0' again",
     ),
     "version": (small(version=2), "version: expected 1, got 2"),
     "true version": (small(version=True), "version: expected 1, got true"),

@@ -73,13 +73,13 @@ REQUESTS: Table = {
     ),
     "two requests of a name": (
         small(batches=[{"name": "b", "requests": [{"name": "q", "capacity": 1}] * 2}]),
-        "batches[0].requests[1].name: expected a name of its own, got 'q' again",
+        "batches[0].requests[1].name: expected a unique name, got 'q' again",
     ),
     "a name that another has by default": (
         small(
             batches=[{"name": "b", "requests": [{"capacity": 1}, {"name": "b.0", "capacity": 1}]}]
         ),
-        "batches[0].requests[1].name: expected a name of its own, got 'b.0' again",
+        "batches[0].requests[1].name: expected a unique name, got 'b.0' again",
     ),
     "two fitted requests of a name": (
         small(
@@ -88,11 +88,11 @@ REQUESTS: Table = {
                 for b in ("b", "c")
             ]
         ),
-        "batches[1].requests[0].name: expected a name of its own, got 'q' again",
+        "batches[1].requests[0].name: expected a unique name, got 'q' again",
     ),
     "two batches of a name": (
         small(batches=[{"name": "b", "requests": []}] * 2),
-        "batches[1].name: expected a name of its own, got 'b' again",
+        "batches[1].name: expected a unique name, got 'b' again",
     ),
 }
 

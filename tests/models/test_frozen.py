@@ -75,7 +75,7 @@ def test_bytes_by_stage_refuse_every_change(change: Callable[[Any], Any]) -> Non
     problem = Problem.model_validate(
         {"ranks": [{"name": "r", "quota": 100}], "pools": [{"name": "p", "bytes": {"0": 10}}]}
     )
-    with pytest.raises(TypeError, match="frozen mapping"):
+    with pytest.raises(TypeError, match="read-only mapping"):
         change(problem.pools[0].bytes)
     assert problem.pools[0].bytes == {"0": 10}
 

@@ -109,8 +109,8 @@ CHAIN = "- &a0 [1]\n" + "".join(f"- &a{i + 1} [*a{i}]\n" for i in range(600))
     [
         (BOMB, f"at most {MOST_NODES} values", "with aliases expanded"),
         (CHAIN, f"nesting of at most {DEEPEST}", "603 with aliases expanded"),
-        ("a: &a [*a]", "anchors that end", "a cycle at line 1"),
-        ("a: &a {b: {c: *a}}", "anchors that end", "a cycle at line 1"),
+        ("a: &a [*a]", "anchors without cycles", "a cycle at line 1"),
+        ("a: &a {b: {c: *a}}", "anchors without cycles", "a cycle at line 1"),
         ("a: *nowhere", "JSON or YAML", "found undefined alias at line 1, column 4"),
         (
             "x: !!python/object/apply:os.system [ls]",
@@ -119,9 +119,9 @@ CHAIN = "- &a0 [1]\n" + "".join(f"- &a{i + 1} [*a{i}]\n" for i in range(600))
         ),
         ("x: !!binary aGk=", "plain values", "the tag"),
         ("x: !custom 1", "plain values", "'!custom' at line 1"),
-        ("x: !!int abc", "what the tag !!int says", "'abc' at line 1"),
-        ("x: !!float abc", "what the tag !!float says", "'abc' at line 1"),
-        ("x: !!bool abc", "what the tag !!bool says", "'abc' at line 1"),
+        ("x: !!int abc", "a value of the tag !!int says", "'abc' at line 1"),
+        ("x: !!float abc", "a value of the tag !!float says", "'abc' at line 1"),
+        ("x: !!bool abc", "a value of the tag !!bool says", "'abc' at line 1"),
         ("x: !!seq {}", "plain values", "the tag"),
         ("a: 1\nb: 2\na: 3", "a: expected each key once", "it twice in the mapping at line 1"),
         ('{"a": {"b": 1, "b": 2}}', "b: expected each key once", "it twice"),

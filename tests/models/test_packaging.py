@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("kernels", "models", "solver")
+PROVIDERS = {"yaml": "pyyaml", "pydantic_core": "pydantic"}  # of a package by another name
 
 
 def run_python(code: str, folder: Path) -> str:
@@ -88,3 +92,29 @@ def test_the_models_import_no_solver_and_no_arrays(tmp_path: Path) -> None:
 def test_the_public_face(tmp_path: Path) -> None:
     code = "from kvplan.models import InvalidProblem, Plan, Problem; print(Problem.__name__)"
     assert run_python(code, tmp_path) == "Problem"
+
+
+def imported(folders: tuple[str, ...]) -> Iterator[str]:
+    """Packages that some module imports, beside the standard library and kvplan itself."""
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom):
+                    names = [node.module or ""]
+                for name in names:
+                    top = name.split(".")[0]
+                    if top not in sys.stdlib_module_names and top != "kvplan":
+                        yield PROVIDERS.get(top, top.replace("_", "-"))
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_used() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = {*project["dependencies"]}
+    for name in extras.keys() - {"test", "dev"}:
+        needed |= {*extras[name]}
+    declared = {re.split("[<>=]", each)[0] for each in needed}
+    unimported = {"pyarrow"}  # pandas imports it to write .parquet files
+    assert {*imported(PARTS)} <= declared
+    assert declared - {*imported((*PARTS, "notebooks"))} == unimported

@@ -1,4 +1,4 @@
-"""Planning again for another quota: what was fitted stays fitted."""
+"""Plan again for another quota, with fitted requests held."""
 
 from __future__ import annotations
 

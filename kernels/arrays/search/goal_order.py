@@ -59,7 +59,7 @@ class Goals:
         return self.arrays.xp.max(values, axis=0, keepdims=True)
 
     def _settled(self, state: State, variable: Variable, best: Array) -> State:
-        """Where nothing fits, the lower bound stays, so that figures stay small."""
+        """Keep the lower bound where nothing fits, so that figures stay small."""
         kind, index = variable
         if kind == "choice":
             return state

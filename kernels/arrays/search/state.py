@@ -1,4 +1,4 @@
-"""What has been decided so far, for many scenarios."""
+"""The decisions so far, for many scenarios."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class Fields:
         return found
 
     def at_layer(self, index: int) -> Fields:
-        """This part as one layer sees it, with its per_layer_config laid over.
+        """Show this part as one layer sees it, with its per_layer_config laid over.
 
         transformers 5.19 saves what varies by layer as {"05": {"head_dim": 512}}.
 

@@ -1,7 +1,7 @@
 """Domains of the variables, from budgets, sizes and limits alone.
 
-Each variable goes as far as the budgets let it with everything else at its least. The search takes
-no part: what CP-SAT proves within these domains, it proves by itself.
+Each variable goes as far as the budgets let it with everything else at its least. The search is
+not involved: CP-SAT's proofs within these domains are its own.
 """
 
 from __future__ import annotations

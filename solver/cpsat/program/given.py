@@ -1,6 +1,6 @@
 """Blocks that requests with given capacity and count need: constants of the integer program.
 
-Stated here once more, from the rules alone: what CP-SAT proves owes the search nothing. Figures are
+Stated again here, so that CP-SAT's proofs are independent of the search. Figures are
 Python integers, or columns of NumPy (int64 while nothing can overflow, else Python integers).
 """
 

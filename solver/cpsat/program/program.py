@@ -91,7 +91,7 @@ def build_program(
 
 
 def least_point(instance: Instance) -> Point:
-    """Every decision at its smallest: a hint that needs no search, feasible or not."""
+    """Every decision at its smallest: a hint without a search, feasible or not."""
     experts = instance.experts.least if instance.experts else 0
     return Point(
         capacities=tuple([f.capacity if f.is_count else f.least for f in instance.fitted]),

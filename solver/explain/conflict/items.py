@@ -1,4 +1,4 @@
-"""The demands of a problem, one by one, and the problem without some of them.
+"""The demands of a problem, and the problem without some of them.
 
 Without a demand a problem is never harder: whatever fitted still fits. What no one asked for
 stays: reserved blocks, the structural floors of live windows, multiples, the resume utilization.
@@ -18,15 +18,15 @@ from kvplan.solver.explain.chunk_floor import lowest_listed, with_chunks, with_f
 from kvplan.solver.formulate.formulation import Held
 
 MOST_REQUESTS = 48
-"""Requests of a batch that are told apart; a larger batch is one demand."""
+"""Most requests of a batch that are separate demands; a larger batch is one demand."""
 PLENTY = 2**52
-"""Bytes of a quota that is large beyond need."""
+"""Bytes of a quota that is never short."""
 ENDLESS = 1 << 200
 """Bytes of a quota that was dropped."""
 
 
 class Item(NamedTuple):
-    """One demand: its kind and the positions of what it speaks of."""
+    """One demand: its kind and the positions of its parts."""
 
     kind: str
     at: tuple[int, ...] = ()
@@ -36,7 +36,7 @@ Items = frozenset[Item]
 
 
 def items_of(problem: Problem, held: Held | None = None) -> Iterator[Item]:
-    """Every demand; what should rather be dropped from a conflict comes first."""
+    """Every demand; those to drop from a conflict first come first."""
     yield from (Item("constraint", (i,)) for i in range(len(problem.constraints)))
     for index, pool in enumerate(problem.pools):
         if pool.max_blocks is not None:
@@ -64,7 +64,7 @@ def without(
 ) -> tuple[Problem, Held | None]:
     """The problem without some demands; not validated again.
 
-    A linear constraint falls with the request, choice or batch that it speaks of.
+    A linear constraint is dropped with the request, choice or batch that it names.
     """
     gone = frozenset(dropped)
     constraints = _constraints(problem, gone)

@@ -39,7 +39,7 @@ def minimal_conflict(problem: Problem, held: Held | None = None) -> tuple[Item, 
 
 
 def _filtered(broken: Broken, kept: Items, group: Sequence[Item]) -> Items:
-    """Delete as much of a group as the conflict can spare."""
+    """Delete as much of a group as the conflict does not need."""
     rest = kept.difference(group)
     if broken(rest):
         return rest
@@ -52,14 +52,16 @@ def _filtered(broken: Broken, kept: Items, group: Sequence[Item]) -> Items:
 
 
 def _worst_last(problem: Problem, held: Held | None, items: list[Item]) -> list[Item]:
-    """Put what weighs least first within a kind: quotas by what their ranks are short of,
-    consumers and staging by their bytes."""
+    """Sort by weight within a kind, lightest first.
+
+    Quotas weigh what their ranks are short of, consumers and staging their bytes.
+    """
     instance = formulate(bare(problem), held).instance
     short = dict.fromkeys(range(len(problem.ranks)), 0)
     for budget, missing in shortage_at_floors(instance).budgets:
         short[budget.rank] = max(short[budget.rank], missing)
     kinds = list(dict.fromkeys(item.kind for item in items))
-    if held is not None and "pool minimum" in kinds:  # the floors are what a resize is about
+    if held is not None and "pool minimum" in kinds:  # a resize holds the floors
         kinds.remove("pool minimum")
         kinds.insert(kinds.index("quota"), "pool minimum")
 

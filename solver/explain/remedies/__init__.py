@@ -1,1 +1,1 @@
-"""Knobs: single changes of a problem, how far each must go, and plans under lowered floors."""
+"""Single changes of a problem, how far each must go, and plans under lowered floors."""

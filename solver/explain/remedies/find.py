@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 def find_remedies(what_if: WhatIf) -> Found:
-    """Turn every knob, then the variants; verified one by one with `--set`'s own means."""
+    """Try every knob, then the variants; each is verified as `--set` would apply it."""
     knobs = chain(rank_knobs(what_if), request_knobs(what_if), component_knobs(what_if))
     results = list(turned(what_if, knobs))
     if not any(_raises_quota(result) for result in results):

@@ -32,7 +32,7 @@ class Knob:
     was: Value | None = None  # what the field says now, where that is no step of it
     hint: int | None = None  # the value that probably works
     cuts: tuple[int, ...] = ()  # distances from `now` at which an "auto" granule changes
-    is_aside: bool = False  # an odd change, not worth a line where it does not help
+    is_aside: bool = False  # an unusual change, left out where it does not help
     find: Find | None = None  # another way to search than by bisection
     why_not: Callable[[WhatIf], str | None] = lambda _: None
 

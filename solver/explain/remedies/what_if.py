@@ -81,13 +81,13 @@ class WhatIf:
         """Whether a changed problem has a plan."""
         try:
             if self._counts_copies:
-                formulate(problem, self.held)  # what only shows in the whole, goals and fill too
+                formulate(problem, self.held)  # for faults of the whole
             return fits(problem, self.held)
         except InvalidProblem:
             return False
 
     def why_not(self, *overrides: str) -> str:
-        """What still falls short, or is invalid, after a change that does not help."""
+        """What still falls short, or is invalid, after a change."""
         try:
             problem = self.changed(*overrides)
             formulation, shortage = shortage_of(problem, self.held)

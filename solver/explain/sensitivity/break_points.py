@@ -1,8 +1,8 @@
 """Where the answer changes as a quota does: exact, found by search on the quota.
 
-Goals are met in order, so with fixed granules the values of the first goals, read as one word,
+Goals are met in order, so with fixed granules the values of the first goals, compared in order,
 never fall as the quota grows: the first quota at which they differ is found by bisection. Where
-an "auto" granule changes, both sides of the step are looked at.
+an "auto" granule changes, both sides of the step are tried.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kvplan.solver.explain.sensitivity.moved_quotas import MovedQuotas, Values
 from kvplan.solver.formulate.budgets import GIB
 
 EVERY = "every rank"
-_MOST_MORE = 2**44  # bytes beyond which no answer is looked for
+_MOST_MORE = 2**44  # bytes; nothing is searched beyond
 
 
 class Change(NamedTuple):
@@ -130,8 +130,10 @@ def break_points(
 
 
 def _of_target(walk: Walk, sign: int) -> Iterator[BreakPoint]:
-    """An earlier goal's break-point bounds the search for a later one's: no goal but the last
-    changes sooner. The empty word of goals changes where nothing fits."""
+    """An earlier goal's break-point bounds the search for a later one's.
+
+    No goal but the last changes sooner. With no goals at all, the change is where nothing fits.
+    """
     problem = walk.moved.problem
     quotas = [problem.ranks[index].quota_bytes for index in walk.target.ranks]
     furthest = _MOST_MORE if sign > 0 else max(min(quotas), 0)

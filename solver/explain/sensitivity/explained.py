@@ -1,4 +1,4 @@
-"""What an explanation says of a problem that has a plan."""
+"""The explanation of a problem that has a plan."""
 
 from __future__ import annotations
 
@@ -73,8 +73,10 @@ def explain(problem: Problem) -> Explained:
 
 
 def _hints(answer: Plan, floor_slack: list[int]) -> dict[str, Hints]:
-    """Guesses from what binds: the bytes that one step more lacks; the slack by phase, and with
-    everything at its floor."""
+    """Guesses from what binds.
+
+    The bytes that one step more lacks; the slack by phase, and with everything at its floor.
+    """
     lacking: dict[str, dict[str, int]] = {}
     for entry in answer.binding:
         needs = lacking.setdefault(entry.rank, {})

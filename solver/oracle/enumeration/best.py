@@ -85,7 +85,7 @@ def best(problem: Problem, *, limit: int = 3_000_000) -> Best | None:
 
 
 def _read(points: Points, kept: int | None, reached: list[tuple[str, Fraction]]) -> Best:
-    """Read the one point that is left; every variable had its turn, so there is no second."""
+    """Read the only point left: every variable has been decided."""
     (member,) = map(int, np.flatnonzero(points.alive))
     (counts,) = points.counts
     space, problem = points.space, points.space.problem

@@ -1,4 +1,4 @@
-"""What is still in the running: the points of a small problem that no goal has left behind."""
+"""The points of a small problem that are still optimal for all goals so far."""
 
 from __future__ import annotations
 

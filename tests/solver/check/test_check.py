@@ -63,13 +63,17 @@ def test_it_imports_the_models_and_nothing_of_the_search() -> None:
         (
             {"prefill": {"requested": 10, "min": 2, "step": 3}},
             decided(chunk=6),
-            ["a chunk of 6 tokens is no candidate"],
+            ["a chunk of 6 tokens is not a candidate"],
         ),
         ({"prefill": {"requested": 10, "min": 2, "step": 3}}, decided(chunk=8), []),
         ({"prefill": {"requested": 10, "min": 2, "step": 3}}, decided(chunk=10), []),
         ({"prefill": {"requested": 9, "chunks": [4]}}, decided(chunk=4), []),
-        ({}, decided(chunk=4), ["a chunk of 4 tokens is no candidate"]),
-        ({}, decided(slots=1), ["1 expert slots, None of them in prefill, is no answer here"]),
+        ({}, decided(chunk=4), ["a chunk of 4 tokens is not a candidate"]),
+        (
+            {},
+            decided(slots=1),
+            ["1 expert slots, None of them in prefill: expected both or neither"],
+        ),
         (
             one(12) | {"fill": {"batch": "b"}},
             decided(blocks=(7,), copies=3),

@@ -31,7 +31,7 @@ def test_a_curve_is_worth_what_it_says_at_its_best(
     """At every value the largest worth that the model allows is the curve's."""
     curve = tuple((Fraction(x), Fraction(y)) for x, y in CURVES[name])
     term = ObjectiveTerm(Variable("experts"), Fraction(weight), curve)
-    scale = goal_scale(Objective("", (term,)))
+    scale = goal_scale(Objective.of("", (term,)))
     model = Model()
     x = model.integer(low, high, low)
     worth = _curve_form(model, term, x, scale)

@@ -17,7 +17,7 @@ def test_a_deadline_of_nothing_still_gives_what_the_search_found(solver: Any) ->
     answer = plan(weighted(), solver=solver, deadline=0)
     assert with_fields(answer) == ("feasible", solver, "search")
     if solver != "bisect":
-        note = "the deadline ended before CP-SAT had a plan: this one is the search's"
+        note = "the deadline passed before CP-SAT found a plan; this one is the search's"
         assert answer.notes[-1] == note
     first = answer.proof.bound[0]
     assert first.bound is not None
@@ -29,7 +29,7 @@ def test_a_deadline_does_not_touch_what_the_search_proves() -> None:
     late = plan(plain(), solver="cp-sat", deadline=0)
     assert with_fields(late) == ("optimal", "cp-sat", "nested")
     assert late.digest == plan(plain()).digest
-    assert "the deadline ended" in late.notes[-1]
+    assert "the deadline passed" in late.notes[-1]
 
 
 def test_what_cp_sat_leaves_unproven_the_search_may_have_proven(

@@ -69,13 +69,13 @@ def test_random_instances(start: int) -> None:
 @pytest.mark.parametrize(
     ("problem", "why"),
     [
-        (weighted, "the batched search does not take weighted goal "),
+        (weighted, "the batched search does not support weighted goal "),
         (lambda: micro(2**60, **pool(bytes=1), **one(2**60)), "64-bit integers hold"),
         (
             lambda: micro(
                 99, constraints=[{"terms": {"blocks:p": 1}, "max": 7}], **one(20, fit="capacity")
             ),
-            "the batched search does not take linear constraints (1)",
+            "the batched search does not support linear constraints (1)",
         ),
     ],
 )
