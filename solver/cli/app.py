@@ -10,7 +10,7 @@ from kvplan.solver.cli.check_log import check_log
 from kvplan.solver.cli.demo import demo
 from kvplan.solver.cli.explain import explain
 from kvplan.solver.cli.explore import explore
-from kvplan.solver.cli.model import model
+from kvplan.solver.cli.model.command import model
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
 from kvplan.solver.cli.verify import verify

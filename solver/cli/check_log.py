@@ -36,7 +36,7 @@ def check_log(
     not. Several logs of one rank each are the ranks of one start; a log of many ranks is a start of
     its own. A start that failed is explained in its own words, with what to change.
     """
-    from kvplan.solver.logs.scan import scan
+    from kvplan.solver.logs.reading.scan import scan
     from kvplan.solver.report.logs import log_data, log_document
 
     if diff:
@@ -51,7 +51,7 @@ def _diff(logs: Sequence[str], as_json: bool) -> int:
     """Compare two logs, without checking either."""
     from kvplan.models import InvalidProblem
     from kvplan.solver.logs.diff import difference
-    from kvplan.solver.logs.scan import scan
+    from kvplan.solver.logs.reading.scan import scan
     from kvplan.solver.report.log_diff import diff_data, diff_document
 
     if len(logs) != 2:

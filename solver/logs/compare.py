@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.models.units import human_bytes
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import RankLog, Wrong
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.record import RankLog, Wrong
 
 COUNTS = frozenset(
     (

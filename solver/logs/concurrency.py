@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.solver.logs.interval import Interval
+from kvplan.solver.logs.reading.interval import Interval
 
 _BLOCKS = tuple(2**power for power in range(13))
 _STEPS = (1024, 2048, 4096, 8192, 16384)

@@ -12,8 +12,8 @@ from typing import Any
 
 from kvplan.solver.logs.concurrency import agrees
 from kvplan.solver.logs.described_pools import Pool, first_whole, pools_of, roundest
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import CORE, RankLog
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.record import CORE, RankLog
 from kvplan.solver.logs.verdict import Start
 
 

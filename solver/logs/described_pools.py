@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.models import InvalidProblem
-from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.record import RankLog
+from kvplan.solver.logs.reading.interval import Interval, printed
+from kvplan.solver.logs.reading.record import RankLog
 from kvplan.solver.logs.verdict import Start
 
 _BLOCK_TOKENS = {"vLLM": 16, "ATOM": 16, "LMDeploy": 64, "TensorRT-LLM": 32, "SGLang": 1}

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kvplan.models import InvalidProblem
 from kvplan.models.errors import Fault
 from kvplan.solver.logs.compare import COUNTS, RATIOS, said, span
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import RankLog
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.record import RankLog
 from kvplan.solver.logs.verdict import Start
 
 _ROOMS = ("available", "pool 1", "pool", "size")

@@ -13,7 +13,7 @@ from kvplan.solver.logs.failure_rules import (
     VLLM,
     Rule,
 )
-from kvplan.solver.logs.record import Failure
+from kvplan.solver.logs.reading.record import Failure
 
 _FLAGS = {
     "vLLM": {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kvplan.solver.logs.interval import GIB, Interval
-from kvplan.solver.logs.record import CORE, RankLog
+from kvplan.solver.logs.reading.interval import GIB, Interval
+from kvplan.solver.logs.reading.record import CORE, RankLog
 from kvplan.solver.logs.verdict import Start
 
 ADAPTERS = {

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from kvplan.solver.logs.compare import decimal
 from kvplan.solver.logs.concurrency import agrees, tokens_of_blocks
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import RankLog
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.record import RankLog
 
 
 def remarks(ranks: Sequence[RankLog], cores: Sequence[RankLog]) -> Iterator[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvplan.solver.logs.compare import compare, said, span, wrong
-from kvplan.solver.logs.interval import MIB, Interval, least_of
-from kvplan.solver.logs.llamacpp_rules import llamacpp_wrong
-from kvplan.solver.logs.record import CORE, RankLog, Wrong
-from kvplan.solver.logs.sglang_rules import alike_wrong, sglang_wrong
-from kvplan.solver.logs.trtllm_rules import trtllm_wrong
-from kvplan.solver.logs.vllm_rules import core_wrong, memory_wrong, workers_wrong
+from kvplan.solver.logs.engines.llamacpp_rules import llamacpp_wrong
+from kvplan.solver.logs.engines.sglang_rules import alike_wrong, sglang_wrong
+from kvplan.solver.logs.engines.trtllm_rules import trtllm_wrong
+from kvplan.solver.logs.engines.vllm_rules import core_wrong, memory_wrong, workers_wrong
+from kvplan.solver.logs.reading.interval import MIB, Interval, least_of
+from kvplan.solver.logs.reading.record import CORE, RankLog, Wrong
 
 _VLLM_MARGIN = Interval.exactly(150 * MIB)
 """What vLLM's suggested --kv-cache-memory leaves free (vllm-project/vllm#21489)."""

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.models.messages import one_line
 from kvplan.solver.logs.compare import COUNTS, RATIOS
 from kvplan.solver.logs.diff import Change, Difference, shown_value
-from kvplan.solver.logs.interval import Interval
+from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.report.document import Column, Document, Lines, Row, Table
 
 _COLUMNS = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from kvplan.models.messages import one_line
 from kvplan.solver.logs.compare import RATIOS
-from kvplan.solver.logs.interval import GIB, Interval
-from kvplan.solver.logs.record import Failure, RankLog
+from kvplan.solver.logs.reading.interval import GIB, Interval
+from kvplan.solver.logs.reading.record import Failure, RankLog
 from kvplan.solver.logs.verdict import APART, Share, Start
 from kvplan.solver.report.document import Column, Document, Lines, Row, Table
 

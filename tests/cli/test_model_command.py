@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.models import Problem
 from kvplan.solver import plan
-from kvplan.solver.cli.model_text import check_lines
+from kvplan.solver.cli.model.model_text import check_lines
 from support.cli import Outcome, run_kvplan
 from support.vllm_server import CONFIGS
 

@@ -15,9 +15,9 @@ from typing import BinaryIO
 
 import pytest
 
-from kvplan.solver.logs.interval import GIB, Interval, least_of, printed
-from kvplan.solver.logs.lines import LONGEST, lines_with
-from kvplan.solver.logs.scan import scan
+from kvplan.solver.logs.reading.interval import GIB, Interval, least_of, printed
+from kvplan.solver.logs.reading.lines import LONGEST, lines_with
+from kvplan.solver.logs.reading.scan import scan
 from support.cli import run_kvplan, spawn
 from support.logs import SGLANG_DRAFT, TRTLLM, VLLM_0, atom_lines, budget_line, write
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvplan.solver.logs.scan import scan
+from kvplan.solver.logs.reading.scan import scan
 from support.synthetic_logs import (
     COLLECTORS,
     altered,

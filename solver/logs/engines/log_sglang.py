@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kvplan.solver.logs.assemble import assemble
-from kvplan.solver.logs.events import Event, EventReader
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
-from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.prefix import places, source_of, unescaped
-from kvplan.solver.logs.record import CORE, RankLog
+from kvplan.solver.logs.reading.assemble import assemble
+from kvplan.solver.logs.reading.events import Event, EventReader
+from kvplan.solver.logs.reading.interval import Interval, printed
+from kvplan.solver.logs.reading.prefix import places, source_of, unescaped
+from kvplan.solver.logs.reading.record import CORE, RankLog
 
 _N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _TAG = re.compile(r"\[(?:[^\[\]]*?\s)?((?:(?:[A-Z]+_)?(?:DP|PP|TP|EP|CP|DCP|SP)\d+\s?)+)\]")

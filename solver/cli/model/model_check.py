@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import shown
-from kvplan.solver.cli.model_numbers import NUMBER, Number, numbers_in, within
-from kvplan.solver.cli.model_raw import compare_raw, forms_of
-from kvplan.solver.logs.interval import UNITS
-from kvplan.solver.logs.prefix import unescaped
+from kvplan.solver.cli.model.model_numbers import NUMBER, Number, numbers_in, within
+from kvplan.solver.cli.model.model_raw import compare_raw, forms_of
+from kvplan.solver.logs.reading.interval import UNITS
+from kvplan.solver.logs.reading.prefix import unescaped
 
 Figures = Mapping[str, str]
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

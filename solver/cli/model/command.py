@@ -75,11 +75,11 @@ def model(
     """
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
-    from kvplan.solver.cli import model_settings as told
+    from kvplan.solver.cli.model import model_settings as told
 
     start = None
     if from_log is not None:
-        from kvplan.solver.cli import model_from_log as log
+        from kvplan.solver.cli.model import model_from_log as log
 
         start = log.last_start(from_log)
         if config is None and not (flags or check or optimize):
@@ -95,8 +95,8 @@ def model(
         raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
     from kvplan.models.engines.architecture import load_model
-    from kvplan.solver.cli.model_answer import Answer
-    from kvplan.solver.cli.model_compared import Asked
+    from kvplan.solver.cli.model.model_answer import Answer
+    from kvplan.solver.cli.model.model_compared import Asked
 
     exact = printed = context.args
     if start is not None:

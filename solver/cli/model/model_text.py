@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from kvplan.solver.cli.model_check import check_lines as check_lines
+from kvplan.solver.cli.model.model_check import check_lines as check_lines
 
 if TYPE_CHECKING:
     from kvplan.models import Problem

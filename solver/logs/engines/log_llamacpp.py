@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from kvplan.solver.logs.assemble import assemble
-from kvplan.solver.logs.events import Event, EventReader
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
-from kvplan.solver.logs.interval import MIB, Interval, printed
-from kvplan.solver.logs.prefix import source_of, unescaped
-from kvplan.solver.logs.record import RankLog
+from kvplan.solver.logs.reading.assemble import assemble
+from kvplan.solver.logs.reading.events import Event, EventReader
+from kvplan.solver.logs.reading.interval import MIB, Interval, printed
+from kvplan.solver.logs.reading.prefix import source_of, unescaped
+from kvplan.solver.logs.reading.record import RankLog
 
 _N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _CACHE = re.compile(

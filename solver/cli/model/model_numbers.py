@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.solver.logs.interval import UNITS
+from kvplan.solver.logs.reading.interval import UNITS
 
 NUMBER = r"-?\d[\d,]*(?:\.\d+)?"
 _VALUE = re.compile(rf"({NUMBER}) ?([KMG]i?B\b|tokens\b|x\b|%)?")

@@ -10,9 +10,9 @@ import re
 
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
-from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.prefix import rank_of, source_of, unescaped
-from kvplan.solver.logs.record import CORE, MOST_RANKS, Failure, RankLog
+from kvplan.solver.logs.reading.interval import Interval, printed
+from kvplan.solver.logs.reading.prefix import rank_of, source_of, unescaped
+from kvplan.solver.logs.reading.record import CORE, MOST_RANKS, Failure, RankLog
 
 _N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _WORLD = re.compile(r"MPI size: (\d{1,9})")

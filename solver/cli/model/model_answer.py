@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.solver import plan
 from kvplan.solver.advise import optimizer_of
-from kvplan.solver.cli.model_compared import Asked, compared
-from kvplan.solver.cli.model_text import advice_text, assumed_text, comment_text, problem_text
+from kvplan.solver.cli.model.model_compared import Asked, compared
+from kvplan.solver.cli.model.model_text import advice_text, assumed_text, comment_text, problem_text
 
 if TYPE_CHECKING:
     from kvplan.models import Problem

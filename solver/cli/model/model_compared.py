@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.solver.cli.model_check import compare_lines
-from kvplan.solver.cli.model_raw import more_figures
+from kvplan.solver.cli.model.model_check import compare_lines
+from kvplan.solver.cli.model.model_raw import more_figures
 
 FiguresOf = Callable[[Any, Architecture, Settings, Problem], tuple[Mapping[str, str], bool]]
 """An engine's figures from a plan, or from its refusal."""

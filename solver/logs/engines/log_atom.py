@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.record import CORE, MOST_RANKS, Failure, RankLog
+from kvplan.solver.logs.reading.interval import Interval, printed
+from kvplan.solver.logs.reading.record import CORE, MOST_RANKS, Failure, RankLog
 
 _TERM = re.compile(r"(?<!\w)(\w{1,40})=(-?\d{1,30}(?:\.\d{1,30})?)(GB|MB)?(?![\w.])")
 _POOL = re.compile(r"sub-pool (\S{1,200}): entries=(\d{1,18}), entry_bytes=(\d{1,18})")

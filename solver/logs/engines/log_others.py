@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from kvplan.solver.logs.assemble import assemble
-from kvplan.solver.logs.events import Event, EventReader
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
-from kvplan.solver.logs.interval import Interval, printed
-from kvplan.solver.logs.prefix import source_of, unescaped
-from kvplan.solver.logs.record import CORE, RankLog
+from kvplan.solver.logs.reading.assemble import assemble
+from kvplan.solver.logs.reading.events import Event, EventReader
+from kvplan.solver.logs.reading.interval import Interval, printed
+from kvplan.solver.logs.reading.prefix import source_of, unescaped
+from kvplan.solver.logs.reading.record import CORE, RankLog
 
 _SIZE = r"(-?\d+(?:\.\d+)?) ([KMG]?i?B)"
 _PART = re.compile(

@@ -14,9 +14,9 @@ from kvplan.solver.logs.concurrency import (
     several_kinds,
     tokens_of_blocks,
 )
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import CORE, Pair, RankLog, Wrong
-from kvplan.solver.logs.vllm_lines import KINDS
+from kvplan.solver.logs.engines.vllm_lines import KINDS
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.record import CORE, Pair, RankLog, Wrong
 
 _BY_CONCURRENCY = (0, 20, 1)
 _LARGE_BLOCK, _LARGEST_BLOCK = 256, 8192

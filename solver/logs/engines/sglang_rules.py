@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from kvplan.solver.logs.compare import compare, said, wrong
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import RankLog, Wrong
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.record import RankLog, Wrong
 
 _RATIOS = sorted({Fraction(a, b) for a in range(1, 7) for b in range(1, 7)})
 """Of key to value bytes of a token: dims such as 192 and 128, types such as 8 and 4 bits."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.prefix import source_of
-from kvplan.solver.logs.record import CORE, Failure
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.prefix import source_of
+from kvplan.solver.logs.reading.record import CORE, Failure
 
 MOST_EVENTS = 2**16
 _BUILT = frozenset(("tokens", "blocks", "available", "pool", "pool of pool", "size"))

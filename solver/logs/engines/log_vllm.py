@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kvplan.solver.logs.assemble import assemble
-from kvplan.solver.logs.events import Event, EventReader
+from kvplan.solver.logs.engines.vllm_lines import NEEDLES, figures_of, trait_of, words_of
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.prefix import places, source_of, unescaped
-from kvplan.solver.logs.record import CORE, RankLog
-from kvplan.solver.logs.vllm_lines import NEEDLES, figures_of, trait_of, words_of
+from kvplan.solver.logs.reading.assemble import assemble
+from kvplan.solver.logs.reading.events import Event, EventReader
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.prefix import places, source_of, unescaped
+from kvplan.solver.logs.reading.record import CORE, RankLog
 
 _WORKER = re.compile(
     r"\w{0,30}?Worker(?:Wrapper|Process|Proc)?-?(\d*)((?:[_ ][A-Z]+\d+)*)"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from kvplan.solver.logs.interval import UNITS
+from kvplan.solver.logs.reading.interval import UNITS
 
 _READING = re.compile(r"^(\d+\.\d+) ?(KiB|MiB|GiB|KB|MB|GB)$")
 _DECIMAL = {"KB": 10**3, "MB": 10**6, "GB": 10**9}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.solver.logs.compare import compare, said, wrong
-from kvplan.solver.logs.interval import MIB, Interval
-from kvplan.solver.logs.llamacpp import BLOCK_BYTES
-from kvplan.solver.logs.record import RankLog, Wrong
+from kvplan.solver.logs.engines.log_llamacpp import BLOCK_BYTES
+from kvplan.solver.logs.reading.interval import MIB, Interval
+from kvplan.solver.logs.reading.record import RankLog, Wrong
 
 
 def llamacpp_wrong(rank: RankLog) -> Iterator[Wrong]:

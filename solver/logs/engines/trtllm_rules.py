@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.solver.logs.compare import said, wrong
-from kvplan.solver.logs.record import RankLog, Wrong
+from kvplan.solver.logs.reading.record import RankLog, Wrong
 
 
 def trtllm_wrong(rank: RankLog) -> Iterator[Wrong]:

@@ -17,7 +17,7 @@ def last_start(log: str) -> Start:
     ------
     InvalidProblem : the log cannot be read, or is of no known engine.
     """
-    from kvplan.solver.logs.scan import scan
+    from kvplan.solver.logs.reading.scan import scan
 
     return scan([log])[-1]
 
@@ -31,7 +31,7 @@ def described_problem(start: Start) -> Problem:
 
 def print_described(start: Start) -> int:
     """Print the problem, below what the log says of it."""
-    from kvplan.solver.cli.model_text import comment_text, problem_text
+    from kvplan.solver.cli.model.model_text import comment_text, problem_text
 
     problem = described_problem(start)
     count = None if start.agreed is None else f"{start.agreed:_}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from kvplan.solver.logs.interval import Interval
+from kvplan.solver.logs.reading.interval import Interval
 
 MOST_RANKS = 4096
 """Records kept of one log; more are counted, not kept."""

@@ -14,7 +14,7 @@ from kvplan.models.engines.settings import read_settings
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.reading.loader import parse_text
 from kvplan.models.units import bare_bytes_doubt, parse_bytes
-from kvplan.solver.cli.readings import End, arguments_at, gib_at, reading_at
+from kvplan.solver.cli.model.readings import End, arguments_at, gib_at, reading_at
 
 ENDS: tuple[End, End] = ("low", "high")
 

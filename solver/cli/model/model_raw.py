@@ -11,8 +11,8 @@ from kvplan.models import Problem
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.sglang.flags import chunk_tokens, context_tokens
 from kvplan.models.engines.sglang.resolve import resolve
-from kvplan.solver.cli.model_numbers import numbers_in, within
-from kvplan.solver.logs.interval import GIB
+from kvplan.solver.cli.model.model_numbers import numbers_in, within
+from kvplan.solver.logs.reading.interval import GIB
 
 Figures = Mapping[str, str]
 _N = r"-?\d[\d,]*(?:\.\d+)?"

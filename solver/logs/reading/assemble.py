@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kvplan.solver.logs.events import Event
-from kvplan.solver.logs.interval import Interval
-from kvplan.solver.logs.record import CORE, MOST_RANKS, Pair, RankLog
+from kvplan.solver.logs.reading.events import Event
+from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.record import CORE, MOST_RANKS, Pair, RankLog
 
 NOTHING = Interval.exactly(0)
 

@@ -14,16 +14,16 @@ from typing import BinaryIO, cast
 from kvplan.models import InvalidProblem
 from kvplan.models.errors import Fault
 from kvplan.models.messages import shown
-from kvplan.solver.logs.atom import AtomReader
+from kvplan.solver.logs.engines.log_atom import AtomReader
+from kvplan.solver.logs.engines.log_llamacpp import LlamacppReader
+from kvplan.solver.logs.engines.log_others import LmdeployReader, OllamaReader
+from kvplan.solver.logs.engines.log_sglang import SglangReader
+from kvplan.solver.logs.engines.log_trtllm import TrtllmReader
+from kvplan.solver.logs.engines.log_vllm import VllmReader
 from kvplan.solver.logs.failures import OOM_NEEDLES, failure_of, out_of_memory
-from kvplan.solver.logs.lines import lines_with
-from kvplan.solver.logs.llamacpp import LlamacppReader
-from kvplan.solver.logs.others import LmdeployReader, OllamaReader
-from kvplan.solver.logs.record import CORE, Failure, RankLog, Reader
-from kvplan.solver.logs.sglang import SglangReader
-from kvplan.solver.logs.trtllm import TrtllmReader
+from kvplan.solver.logs.reading.lines import lines_with
+from kvplan.solver.logs.reading.record import CORE, Failure, RankLog, Reader
 from kvplan.solver.logs.verdict import Start, starts_of
-from kvplan.solver.logs.vllm import VllmReader
 
 _READERS: tuple[Callable[[], Reader], ...] = (
     AtomReader,

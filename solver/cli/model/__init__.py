@@ -1,0 +1,1 @@
+"""kvplan model: a config and an engine's flags in, a problem out."""

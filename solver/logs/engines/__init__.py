@@ -1,0 +1,1 @@
+"""What each engine prints, and which of its figures follow from others."""

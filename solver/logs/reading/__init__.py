@@ -1,0 +1,1 @@
+"""From lines to records: who speaks, when, and what was read."""
