@@ -14,7 +14,7 @@ from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.settings import read_settings
-from kvplan.models.engines.vllm.server import server_of
+from kvplan.models.engines.vllm.launch.server import server_of
 from kvplan.solver import plan
 from support.vllm_server import CONFIGS, TOKENS, architecture, served, settings, speculative
 
@@ -79,9 +79,9 @@ def test_hybrids_keep_states_by_the_mode_of_the_version(flags: str, tokens: int)
 def test_bamba_has_mode_all_up_to_0_23_but_not_with_a_draft_in_0_20(
     version: str, mode: str
 ) -> None:
-    from kvplan.models.engines.vllm.speculation import Speculation
-    from kvplan.models.engines.vllm.state_defaults import state_mode
-    from kvplan.models.engines.vllm.versions import version_of
+    from kvplan.models.engines.vllm.launch.speculation import Speculation
+    from kvplan.models.engines.vllm.launch.state_defaults import state_mode
+    from kvplan.models.engines.vllm.launch.versions import version_of
 
     known = Architecture("BambaForCausalLM", "bamba", "bfloat16", jamba_layers(), 32, 4096)
     given = settings(f"--engine-version {version} --enable-prefix-caching")
@@ -212,8 +212,8 @@ def test_odd_pages_are_padded_where_the_backend_is_strided(flags: str, groups: b
 def test_steps_and_requests_by_card(
     gpu: str, total_gib: int, version: str, step: int, requests: int
 ) -> None:
-    from kvplan.models.engines.vllm.defaults import sequences, step_tokens
-    from kvplan.models.engines.vllm.versions import version_of
+    from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens
+    from kvplan.models.engines.vllm.launch.versions import version_of
 
     given, number = card(gpu, total_gib), version_of(version)
     assert step_tokens(given, number).value == step
@@ -230,8 +230,8 @@ def test_steps_and_requests_by_card(
     ],
 )
 def test_steps_and_requests_bound_each_other(flags: str, step: int, requests: int) -> None:
-    from kvplan.models.engines.vllm.defaults import sequences
-    from kvplan.models.engines.vllm.versions import version_of
+    from kvplan.models.engines.vllm.launch.defaults import sequences
+    from kvplan.models.engines.vllm.launch.versions import version_of
 
     given = card("H100-80GB", 79, flags)
     serving = server_of(architecture("Meta-Llama-3.1-8B"), given).serving

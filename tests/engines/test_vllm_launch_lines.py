@@ -268,7 +268,7 @@ def test_a_cache_dtype_may_skip_layers() -> None:
     known = read_architecture(CONFIGS["gpt-oss-20b"])
     base = ["--available", "9GiB", "--dtype", "bfloat16", "--kv-cache-dtype", "fp8"]
     words = [*base, "--kv-cache-dtype-skip-layers", "sliding_window", "--no-enable-prefix-caching"]
-    from kvplan.models.engines.vllm.server import server_of
+    from kvplan.models.engines.vllm.launch.server import server_of
 
     specs = server_of(known, read_settings(vllm.FLAGS, words, {}, vllm.DIALECT)).specs
     sizes = {spec.kind: int(spec.token_bytes) for spec in specs}

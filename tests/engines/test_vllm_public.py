@@ -12,7 +12,7 @@ from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.layers import Recurrent
 from kvplan.models.engines.states import state_tensors
 from kvplan.models.engines.vllm.figures import gib
-from kvplan.models.engines.vllm.server import server_of
+from kvplan.models.engines.vllm.launch.server import server_of
 from kvplan.solver import plan
 from support.vllm_server import CONFIGS, TOKENS, architecture, served, settings, speculative
 

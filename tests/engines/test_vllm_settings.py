@@ -11,8 +11,8 @@ from kvplan.models.engines import vllm
 from kvplan.models.engines.cards import CARDS, total_bytes
 from kvplan.models.engines.registry import ENGINES, engine_named
 from kvplan.models.engines.settings import read_settings
-from kvplan.models.engines.vllm.server import server_of
-from kvplan.models.engines.vllm.versions import version_of
+from kvplan.models.engines.vllm.launch.server import server_of
+from kvplan.models.engines.vllm.launch.versions import version_of
 from kvplan.models.ranks import RankMemory
 from kvplan.solver import oracle, plan
 from support.vllm_server import CONFIGS, architecture, problem, served, settings, speculative

@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import lcm
 from typing import Any
 
+from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.layout import stages_of
 from kvplan.models.engines.vllm.spec import Spec
-from kvplan.models.engines.vllm.versions import Version
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 

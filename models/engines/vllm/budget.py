@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.defaults import sequences, step_tokens, utilization
 from kvplan.models.engines.vllm.graphs import captures, charges_graphs
-from kvplan.models.engines.vllm.versions import Version, version_of
+from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens, utilization
+from kvplan.models.engines.vllm.launch.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
 from kvplan.models.units import human_bytes

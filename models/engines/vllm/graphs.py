@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from kvplan.models.engines.vllm.json_values import Keys, read_json
-from kvplan.models.engines.vllm.versions import Version
+from kvplan.models.engines.vllm.launch.json_values import Keys, read_json
+from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.layout import Group, Layout, Serving
 from kvplan.models.engines.vllm.packed import packed_groups
 from kvplan.models.engines.vllm.spec import Spec, mergeable
-from kvplan.models.engines.vllm.versions import Version
 from kvplan.models.errors import InvalidProblem
 
 Indexed = list[tuple[int, Spec]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.spec import Spec
-from kvplan.models.engines.vllm.versions import Version
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ from kvplan.models.engines.vllm.alignment import (
     stage_layers,
     with_block,
 )
-from kvplan.models.engines.vllm.defaults import draft_kv_dtype, kernel_block, kv_dtype
+from kvplan.models.engines.vllm.launch.defaults import draft_kv_dtype, kernel_block, kv_dtype
+from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
+from kvplan.models.engines.vllm.launch.state_defaults import state_dtype, state_mode
 from kvplan.models.engines.vllm.layout import Serving
 from kvplan.models.engines.vllm.serving import weights_dtype
 from kvplan.models.engines.vllm.spec import Spec
-from kvplan.models.engines.vllm.speculation import Speculation, speculation
-from kvplan.models.engines.vllm.state_defaults import state_dtype, state_mode
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 

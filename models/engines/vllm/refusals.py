@@ -13,7 +13,7 @@ from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 
 if TYPE_CHECKING:
-    from kvplan.models.engines.vllm.server import Server
+    from kvplan.models.engines.vllm.launch.server import Server
 
 STATES = "Please lower max_num_seqs to at most"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from kvplan.models.engines.launch import human_count
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.defaults import sequences, step_tokens
-from kvplan.models.engines.vllm.flags import HUMAN
+from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens
+from kvplan.models.engines.vllm.launch.flags import HUMAN
+from kvplan.models.engines.vllm.launch.retired import check_supported
+from kvplan.models.engines.vllm.launch.runner import batches_in_flight
+from kvplan.models.engines.vllm.launch.speculation import speculation
+from kvplan.models.engines.vllm.launch.versions import Version, version_of
 from kvplan.models.engines.vllm.layout import Serving
-from kvplan.models.engines.vllm.retired import check_supported
-from kvplan.models.engines.vllm.runner import batches_in_flight
-from kvplan.models.engines.vllm.speculation import speculation
-from kvplan.models.engines.vllm.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 

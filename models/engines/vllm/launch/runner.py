@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Recurrent
-from kvplan.models.engines.vllm.defaults import Derived
-from kvplan.models.engines.vllm.speculation import Speculation
-from kvplan.models.engines.vllm.versions import Version
+from kvplan.models.engines.vllm.launch.defaults import Derived
+from kvplan.models.engines.vllm.launch.speculation import Speculation
+from kvplan.models.engines.vllm.launch.versions import Version
 
 _V2_BY_NAME = frozenset(
     {

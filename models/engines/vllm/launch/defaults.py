@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.speculation import Speculation
-from kvplan.models.engines.vllm.versions import Version
+from kvplan.models.engines.vllm.launch.speculation import Speculation
+from kvplan.models.engines.vllm.launch.versions import Version
 
 GIB = 2**30
 HUGE_CARD_BYTES, LARGE_CARD_BYTES = 160 * GIB, 70 * GIB

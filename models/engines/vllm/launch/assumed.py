@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Attention, Cross, Latent, Recurrent
 from kvplan.models.engines.vllm.budget import estimates
-from kvplan.models.engines.vllm.defaults import (
+from kvplan.models.engines.vllm.launch.defaults import (
     Derived,
     draft_kv_dtype,
     kernel_block,
@@ -16,12 +16,12 @@ from kvplan.models.engines.vllm.defaults import (
     step_tokens,
     utilization,
 )
-from kvplan.models.engines.vllm.retired import retired_text
-from kvplan.models.engines.vllm.runner import async_scheduling, batches_in_flight, v2_runner
+from kvplan.models.engines.vllm.launch.retired import retired_text
+from kvplan.models.engines.vllm.launch.runner import async_scheduling, batches_in_flight, v2_runner
+from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
+from kvplan.models.engines.vllm.launch.state_defaults import prefix_caching, state_dtype, state_mode
+from kvplan.models.engines.vllm.launch.versions import NEWEST, Version, version_of
 from kvplan.models.engines.vllm.serving import length_tokens
-from kvplan.models.engines.vllm.speculation import Speculation, speculation
-from kvplan.models.engines.vllm.state_defaults import prefix_caching, state_dtype, state_mode
-from kvplan.models.engines.vllm.versions import NEWEST, Version, version_of
 
 
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Layer
-from kvplan.models.engines.vllm.json_values import Keys, read_json
-from kvplan.models.engines.vllm.versions import Version, version_of
+from kvplan.models.engines.vllm.launch.json_values import Keys, read_json
+from kvplan.models.engines.vllm.launch.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 

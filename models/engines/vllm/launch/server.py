@@ -8,10 +8,10 @@ from typing import Any
 
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.budget import quota_of, rank_budget
-from kvplan.models.engines.vllm.connectors import check_other_flags
-from kvplan.models.engines.vllm.defaults import sequences
 from kvplan.models.engines.vllm.graphs import captures
 from kvplan.models.engines.vllm.grouping import layout_of
+from kvplan.models.engines.vllm.launch.connectors import check_other_flags
+from kvplan.models.engines.vllm.launch.defaults import sequences
 from kvplan.models.engines.vllm.layout import Layout, Serving, stages_of
 from kvplan.models.engines.vllm.pages import specs_of
 from kvplan.models.engines.vllm.problem import Worker, problem_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.versions import Version
+from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.errors import InvalidProblem
 
 LAST_VERSION = {

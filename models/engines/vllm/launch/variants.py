@@ -9,12 +9,12 @@ from typing import Any
 from kvplan.models.engines.alternatives import variant
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.vllm.defaults import kv_dtype, sequences, utilization
 from kvplan.models.engines.vllm.figures import printed_tokens
-from kvplan.models.engines.vllm.flags import FLAGS
+from kvplan.models.engines.vllm.launch.defaults import kv_dtype, sequences, utilization
+from kvplan.models.engines.vllm.launch.flags import FLAGS
+from kvplan.models.engines.vllm.launch.server import Server, server_of
 from kvplan.models.engines.vllm.problem import BATCH, REQUEST, blocks_of_request
 from kvplan.models.engines.vllm.refusals import largest_requests
-from kvplan.models.engines.vllm.server import Server, server_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem
 
