@@ -165,13 +165,14 @@ class Objective(NamedTuple):
     label: str
     members: tuple[ObjectiveTerm, ...]
     single: Variable | None  # of a plain goal: one member, positive weight, no curve
+    is_unweighted: bool  # a plain goal of weight 1
 
     @classmethod
     def of(cls, label: str, members: tuple[ObjectiveTerm, ...]) -> Objective:
         """Tell a plain goal once, when it is written down."""
         (variable, weight, curve), *others = members
         is_plain = not others and curve is None and weight > 0
-        return cls(label, members, variable if is_plain else None)
+        return cls(label, members, variable if is_plain else None, is_plain and weight == 1)
 
 
 class LinearConstraint(NamedTuple):

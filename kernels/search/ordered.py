@@ -9,7 +9,7 @@ from kvplan.kernels.search.enumerated import is_listable, raise_listed
 from kvplan.kernels.search.raising import raise_single, raise_weighted
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.search.shares import most_kept, share_out
-from kvplan.kernels.values import Answer, Number, goal_value, times
+from kvplan.kernels.values import Answer, Number, goal_values, times
 
 
 def solve(search: Search) -> Answer | None:
@@ -77,8 +77,5 @@ def _finished(
     """Fill by shares, keep experts in prefill, and value every goal."""
     demand = share_out(search, bounds, demand)
     point = point_at(bounds, demand, most_kept(search, bounds, demand))
-    instance = search.instance
-    values = tuple(
-        [goal_value(instance, search.demand, point, goal) for goal in instance.objectives]
-    )
+    values = goal_values(search.instance, search.demand, point)
     return Answer(point, values, tuple(tops), exact)

@@ -138,6 +138,7 @@ class BatchNeed:
 
     def __init__(self, rules: Sequence[Rule], pools: int, batch: Batch) -> None:
         self._pools, self._prefix = [0] * pools, batch.shared_prefix
+        self.fitted = len(batch.given.fitted)
         self._requests, columns = sum(batch.given.counts), batch.given[:3]
         if not (all(columns[0]) and all(columns[2])):  # some hold no tokens
             kept = [row for row in zip(*columns, strict=True) if row[0] and row[2]]

@@ -75,6 +75,7 @@ class Check:
         ]
         self._batches = [BatchNeed(rules, len(names), batch) for batch in problem.batches]
         self._fitted = [(batch, i) for batch in problem.batches for i in batch.given.fitted]
+        self._flights = [batch.requests[i].flight_tokens for batch, i in self._fitted]
         self._quotas = [quota_of(rank) for rank in problem.ranks]
         self._limits = [[*limits_of(problem, rank)] for rank in problem.ranks]
         self._slots = dict[tuple[int, int | None], int]()  # bytes by stage and slots
@@ -120,14 +121,14 @@ class Check:
 
     def _needs(self, decisions: Decisions) -> tuple[list[list[int]], list[int]]:
         """Raw blocks by batch and pool; usable ones: ceil(raw / utilization) of the largest."""
-        flight, sizes = (decisions.chunk or 0) * self._in_flight, iter(decisions.fitted)
-        raws = []
-        for batch, need in zip(self.problem.batches, self._batches, strict=True):
-            loads = []
-            for index in batch.given.fitted:
-                capacity, count = next(sizes)
-                loads.append((capacity, capacity - batch.requests[index].flight_tokens, count))
-            raws.append(need.raw(loads, flight))
+        flight, raws = (decisions.chunk or 0) * self._in_flight, []
+        loads = [
+            (capacity, capacity - mine, count)
+            for (capacity, count), mine in zip(decisions.fitted, self._flights, strict=True)
+        ]
+        for need in self._batches:
+            raws.append(need.raw(loads[: need.fitted], flight))
+            del loads[: need.fitted]
         most = [max(column) for column in zip(*raws, strict=True)] or [0] * len(self._pools)
         pools = zip(self._pools, most, strict=True)
         return raws, [max(pool.least, -(-raw * pool.den // pool.num)) for pool, raw in pools]
