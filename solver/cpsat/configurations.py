@@ -35,6 +35,9 @@ def configured(slice_time: float, wall_s: float, configuration: Configuration) -
     parameters.random_seed = 0
     parameters.cp_model_presolve = configuration is Configuration.PRESOLVE
     parameters.linearization_level = 2
+    # The newer propagation creeps through huge domains in one call, heeding no limit of time or
+    # work: figures near 10^10 took all memory (OR-Tools 9.15).
+    parameters.new_linear_propagation = False
     parameters.absolute_gap_limit = 0  # compared as doubles: beyond 2^53 a gap would look closed
     parameters.catch_sigint_signal = False  # Ctrl-C is the caller's
     parameters.max_deterministic_time = slice_time

@@ -194,7 +194,10 @@ class Driver:
         model.cp.clear_hints()
         for variable, hint in zip(model.variables, model.hints, strict=True):
             model.cp.add_hint(variable, hint)
-        status = solver.solve(model.cp)
+        try:
+            status = solver.solve(model.cp)
+        except MemoryError:
+            raise SolverError("it ran out of memory") from None
         self.deterministic_time += solver.response_proto.deterministic_time
         if status == cp_model.MODEL_INVALID:
             raise SolverError(f"CP-SAT refuses the model: {model.cp.validate()[:200]}")

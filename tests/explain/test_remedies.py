@@ -247,3 +247,31 @@ def test_options_are_the_solvers_to_choose() -> None:
     found = refused(ranks=[rank(100)], choices=[{"name": "c", "options": options}])
     reasons = {entry.change: entry.reason for entry in found.ruled_out}
     assert reasons["choices.c"] == "all 2 options were tried"
+
+
+HUGE = 2**59
+
+
+@pytest.mark.parametrize(
+    ("parts", "change"),
+    [
+        ({"ranks": [rank(HUGE)]}, "ranks.r0.quota"),
+        ({"ranks": [rank(HUGE), rank(HUGE, "r1")]}, "ranks.*.quota"),
+        ({"ranks": [{"name": "r0", "memory": {"free": HUGE}}]}, "ranks.r0.memory.free"),
+        (
+            {"ranks": [rank(2**62)], "pools": [{"name": "kv", "bytes": 1, "max_blocks": HUGE}]},
+            "pools.kv.max_blocks",
+        ),
+    ],
+)
+def test_figures_beyond_plenty_are_raised_as_well(parts: dict[str, Any], change: str) -> None:
+    assert remedies(**parts, **request(HUGE + 1))[change] == HUGE + 1
+
+
+def test_a_declared_quota_beyond_plenty() -> None:
+    found = remedies(ranks=[{"name": "r0", "memory": {"free": HUGE}}], **request(HUGE + 1))
+    assert found["ranks.r0"] == f'{{name: "r0", stage: 0, quota: {HUGE + 1}}}'
+
+
+def test_a_small_quota_beneath_a_huge_need() -> None:
+    assert remedies(ranks=[rank(5)], **request(HUGE))["ranks.r0.quota"] == HUGE

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import Problem
+from kvplan.models import Infeasible, Problem
+from kvplan.solver import plan
 from kvplan.solver.explain.conflict.minimal import minimal_conflict
 from kvplan.solver.explain.nearest import first_working, nearest_of_classes
 from support.draw import Data
@@ -116,6 +117,29 @@ def test_copies_that_are_bounded_from_above_want_more_of_the_batch() -> None:
     data["constraints"] = [below]
     found = remedies(data)
     assert found["batches.b.requests.q.count"] == 10
+
+
+@pytest.mark.parametrize("history", [{}, {"history": 0}])
+def test_more_of_a_batch_is_not_ruled_out_where_copies_are_bounded_from_above(
+    history: Data,
+) -> None:
+    """8 blocks hold 8 copies of one request, 4 of two alike or of one twice as large."""
+    request = {"name": "q", "capacity": 1, "count": 1, **history}
+    data = {
+        **ONE,
+        "ranks": [{"name": "r", "quota": 8}],
+        "pools": [{"name": "p", "bytes": 1, "min_blocks": 8}],
+        "batches": [{"name": "b", "requests": [request]}],
+        "constraints": [{"terms": {"copies:b": 1}, "max": 4}],
+    }
+    with pytest.raises(Infeasible) as caught:
+        plan(Problem.model_validate(data))
+    ruled_out = {entry.change.rpartition(".")[2] for entry in caught.value.ruled_out}
+    assert "quota" in ruled_out
+    assert not {"count", "capacity"} & ruled_out
+    for more in ({"count": 2}, {"capacity": 2}):
+        larger = {**data, "batches": [{"name": "b", "requests": [{**request, **more}]}]}
+        assert plan(Problem.model_validate(larger)).status == "optimal"
 
 
 @pytest.mark.parametrize("seed", range(40))

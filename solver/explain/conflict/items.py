@@ -20,7 +20,7 @@ from kvplan.solver.formulate.formulation import Held
 MOST_REQUESTS = 48
 """Most requests of a batch that are separate demands; a larger batch is one demand."""
 PLENTY = 2**52
-"""Bytes of a quota that is never short."""
+"""Bytes of a quota that no server today is short of."""
 ENDLESS = 1 << 200
 """Bytes of a quota that was dropped."""
 

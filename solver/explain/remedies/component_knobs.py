@@ -9,7 +9,7 @@ from math import lcm
 from kvplan.models import Problem
 from kvplan.models.elastic import Consumer
 from kvplan.models.goals import Constraint
-from kvplan.models.units import exact_bytes
+from kvplan.models.units import LIMIT, exact_bytes
 from kvplan.solver.explain.chunk_floor import (
     chunk_floor,
     is_constrained,
@@ -129,13 +129,14 @@ def _pool(what_if: WhatIf, index: int) -> Iterator[Knob]:
             lambda to: f"pool {pool.name}: at least {to:_} blocks instead of {least:_}",
         )
     if most is not None:
+        hint = what_if.shortage.point.usable[index]
         yield Knob(
             f"{path}.max_blocks",
             most,
-            _MOST,
+            _MOST if max(most, hint) < _MOST else LIMIT - 1,
             frozenset({Item("pool limit", (index,))}),
             lambda to: f"pool {pool.name}: at most {to:_} blocks instead of {most:_}",
-            hint=what_if.shortage.point.usable[index],
+            hint=hint,
         )
 
 

@@ -33,6 +33,7 @@ class Knob:
     hint: int | None = None  # the value that probably works
     cuts: tuple[int, ...] = ()  # distances from `now` at which an "auto" granule changes
     is_aside: bool = False  # an unusual change, left out where it does not help
+    is_one_way: bool = False  # values beyond `now`, which are not tried, may help
     find: Find | None = None  # another way to search than by bisection
     why_not: Callable[[WhatIf], str | None] = lambda _: None
 
@@ -68,7 +69,7 @@ def turned(what_if: WhatIf, knobs: Iterator[Knob]) -> Iterator[tuple[Fraction, R
         reason = what_if.hopeless(knob.eases)
         value = None if reason else knob.search(what_if)
         if value is None:
-            if not knob.is_aside:
+            if not knob.is_aside and (reason or not knob.is_one_way):
                 yield RuledOut(
                     knob.change, knob.why_not(what_if) or reason or _why_not(what_if, knob)
                 )

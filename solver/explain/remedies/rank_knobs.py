@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kvplan.models import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
-from kvplan.models.units import exact_bytes, human_bytes
+from kvplan.models.units import LIMIT, exact_bytes, human_bytes
 from kvplan.solver.explain.conflict.items import PLENTY, Item
 from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, nearest_in_stretches
 from kvplan.solver.explain.paths import rank_path
@@ -42,17 +42,18 @@ def common_quota(what_if: WhatIf) -> Iterator[Knob]:
         return
     now = min(rank.quota_bytes for rank in ranks)
     hint = max(rank.quota_bytes + what_if.short_bytes(i) for i, rank in enumerate(ranks))
+    most = _largest_quota(hint)
 
     def find(what_if: WhatIf, knob: Knob) -> int | None:
         steps = _steps(what_if, 0)
         return nearest_in_stretches(
-            lambda q: what_if.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
+            lambda q: what_if.fits_with(knob.written(q)), now + 1, knob.last, steps, knob.hint
         )
 
     yield Knob(
         change="ranks.*.quota",
         now=now,
-        last=PLENTY,
+        last=most,
         eases=_quotas(what_if.problem),
         text=lambda to: f"every rank: a quota of {exact_bytes(to)}",
         hint=hint,
@@ -62,6 +63,11 @@ def common_quota(what_if: WhatIf) -> Iterator[Knob]:
 
 def _quotas(problem: Problem) -> frozenset[Item]:
     return frozenset(Item("quota", (i,)) for i in range(len(problem.ranks)))
+
+
+def _largest_quota(hint: int) -> int:
+    """Up to where a quota is looked for: plenty, or all that may be declared."""
+    return PLENTY if hint < PLENTY else LIMIT - 1
 
 
 def _steps(what_if: WhatIf, index: int) -> tuple[int, ...]:
@@ -104,7 +110,7 @@ def _quota(what_if: WhatIf, index: int) -> Iterator[Knob]:
 
     def up(what_if: WhatIf, knob: Knob) -> int | None:
         return nearest_in_stretches(
-            lambda q: what_if.fits_with(knob.written(q)), now + 1, PLENTY, steps, knob.hint
+            lambda q: what_if.fits_with(knob.written(q)), now + 1, knob.last, steps, knob.hint
         )
 
     def down(what_if: WhatIf, knob: Knob) -> int | None:
@@ -113,7 +119,8 @@ def _quota(what_if: WhatIf, index: int) -> Iterator[Knob]:
     def more(to: int) -> str:
         return f"rank {rank.name}: {exact_bytes(to - now)} more, a quota of {exact_bytes(to)}"
 
-    yield Knob(change, now, PLENTY, eases, more, hint=now + what_if.short_bytes(index), find=up)
+    hint = now + what_if.short_bytes(index)
+    yield Knob(change, now, _largest_quota(hint), eases, more, hint=hint, find=up)
     if any(step <= now for step in steps):
         yield Knob(
             change,
@@ -129,22 +136,22 @@ def _quota(what_if: WhatIf, index: int) -> Iterator[Knob]:
 def _declared(what_if: WhatIf, index: int, rank: Rank) -> Knob:
     """A declared quota in place of the readings: the bytes, whatever provides them."""
     now, steps = rank.quota_bytes, _steps(what_if, index)
-    name = json.dumps(rank.name)
+    name, hint = json.dumps(rank.name), now + what_if.short_bytes(index)
 
     def find(what_if: WhatIf, knob: Knob) -> int | None:
         return nearest_in_stretches(
-            lambda q: what_if.fits_with(knob.written(q)), max(now, 0), PLENTY, steps, knob.hint
+            lambda q: what_if.fits_with(knob.written(q)), max(now, 0), knob.last, steps, knob.hint
         )
 
     return Knob(
         change=rank_path(what_if.problem, index),
         now=now,
-        last=PLENTY,
+        last=_largest_quota(hint),
         eases=frozenset({Item("quota", (index,))}),
         text=lambda to: f"rank {rank.name}: {exact_bytes(to - now)} more, {exact_bytes(to)} in all",
         write=lambda to: f"{{name: {name}, stage: {rank.stage}, quota: {to}}}",
         was=f"a quota of {now} from its readings",
-        hint=now + what_if.short_bytes(index),
+        hint=hint,
         find=find,
     )
 
@@ -205,8 +212,9 @@ def _readings(what_if: WhatIf, index: int, memory: RankMemory) -> Iterator[Knob]
     rank, path = problem.ranks[index], f"{rank_path(problem, index)}.memory"
     eases = frozenset({Item("quota", (index,))})
     if memory.free is not None:
-        most = PLENTY if memory.total is None else memory.total
         now = memory.free
+        hint = now + what_if.short_bytes(index)
+        most = _largest_quota(hint) if memory.total is None else memory.total
         yield Knob(
             f"{path}.free",
             now,

@@ -55,6 +55,7 @@ def _count(problem: Problem, b: int, r: int, eases: frozenset[Item]) -> Iterator
         last=1 if floored else 0,
         eases=eases,
         text=lambda to: _counted(title, to, now, floored=floored),
+        is_one_way=not floored and _bounds_copies(problem, b),
         find=find,
     )
 
@@ -98,6 +99,11 @@ def _asked(
     return next(entry for entry in answer.requests if entry.name == name)
 
 
+def _bounds_copies(problem: Problem, b: int) -> bool:
+    """Whether more of a batch may be what helps: a constraint may allow fewer copies."""
+    return f"copies:{problem.batches[b].name}" in _constrained(problem)
+
+
 def _constrained(problem: Problem) -> set[str]:
     """Variables of linear constraints."""
     return {name for constraint in problem.constraints for name in constraint.terms}
@@ -139,15 +145,19 @@ def _capacity(what_if: WhatIf, b: int, r: int, eases: frozenset[Item]) -> Iterat
         return
     if not request.capacity or request.count == 0:
         return
-    if request.history is None:
-        find = partial(_largest_capacity, b=b, r=r)
-        yield Knob(f"{path}.capacity", request.capacity, 1, eases, text, find=find)
-        return
-    least = max(request.history, 1)
-    if least < request.capacity:
-        find = partial(_largest_by_classes, b=b, r=r)
-        yield Knob(f"{path}.capacity", request.capacity, least, eases, text, find=find)
-    if request.fit == "none":
+    least = 1 if request.history is None else max(request.history, 1)
+    if request.history is None or least < request.capacity:
+        find = _largest_capacity if request.history is None else _largest_by_classes
+        yield Knob(
+            f"{path}.capacity",
+            request.capacity,
+            least,
+            eases,
+            text,
+            is_one_way=_bounds_copies(problem, b),
+            find=partial(find, b=b, r=r),
+        )
+    if request.history is not None and request.fit == "none":
         yield _shrinking(what_if, b, r, eases)
 
 
@@ -179,7 +189,7 @@ def _largest_by_classes(what_if: WhatIf, knob: Knob, b: int, r: int) -> int | No
         return what_if.fits_with(knob.written(knob.now - less))
 
     problem, most = what_if.problem, knob.now - knob.last
-    if f"copies:{problem.batches[b].name}" in _constrained(problem):
+    if _bounds_copies(problem, b):
         less = first_working(works, most)
     else:
         less = nearest_of_classes(works, most, _classes(problem, b, r))

@@ -138,6 +138,17 @@ def test_a_solver_that_raises_is_replaced_by_the_search(
         plan(weighted(), solver="cp-sat")
 
 
+def test_cp_sat_out_of_memory_is_replaced_by_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr(cp_model.CpSolver, "solve", fail)
+    answer = plan(weighted())
+    assert answer.notes[-1] == "solver: CP-SAT failed: it ran out of memory"
+    with pytest.raises(SolverError, match="CP-SAT failed: it ran out of memory"):
+        plan(weighted(), solver="cp-sat")
+
+
 def test_a_model_that_cp_sat_refuses_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cp_model.CpSolver, "solve", lambda *_: cp_model.MODEL_INVALID)
     monkeypatch.setattr(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +13,7 @@ import pytest
 from kvplan.models import Plan, Problem
 from kvplan.models.plan import Solver
 from kvplan.solver import plan
-from kvplan.solver.oracle import best
+from kvplan.solver.oracle import best, check
 from support.decisions import expected, found
 from support.micro import micro, one
 
@@ -127,3 +131,79 @@ def test_a_worth_beyond_64_bits_is_written_and_read() -> None:
     answer = plan(Problem.model_validate(micro(experts={"slot_bytes": 10}, goals=[goal])))
     again = Plan.model_validate_json(answer.model_dump_json())
     assert again.proof.bound[0].value == answer.proof.bound[0].value == 10 * 2**62
+
+
+@pytest.fixture
+def _a_gibibyte_more() -> Iterator[None]:
+    """No more than 1 GiB of memory beside what the process has mapped already."""
+    before, hard = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + 2**30, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (before, hard))
+
+
+CREEPING: dict[str, Any] = {
+    "ranks": [{"name": "r0", "quota": 375520933382}],
+    "tokens_per_block": 16,
+    "resume_utilization": "3/7",
+    "pools": [
+        {
+            "name": "p0",
+            "buffers": [
+                {"name": "a", "bytes": 2, "granule": 2},
+                {"name": "b", "bytes": 4, "granule": 4},
+            ],
+            "reserved_blocks": 1,
+            "multiple_of": 2,
+        },
+        {"name": "p1", "bytes": 4, "granule": 2},
+    ],
+    "caches": [
+        {"name": "c0", "pool": "p1", "groups": 2}
+        | {"kind": "window", "keep": "live", "window": 3 * 10**10},
+        {"name": "c1", "pool": "p0", "kind": "window", "keep": "live"}
+        | {"window": 10**10, "sink": 40000000003},
+    ],
+    "batches": [
+        {
+            "name": "b0",
+            "requests": [
+                {"name": "q00", "capacity": 10**11, "count": 3},
+                {"name": "q01", "capacity": 6 * 10**10}
+                | {"fit": "capacity", "min_capacity": 4 * 10**10, "count": 1},
+            ],
+        },
+        {
+            "name": "b1",
+            "requests": [{"name": "q10", "capacity": 10**11, "fit": "count", "count": 3 * 10**10}],
+        },
+    ],
+    "goals": [
+        {
+            "maximize": {"count:q10": "1/2", "blocks:p0": 1, "blocks:p1": 2},
+            "curves": {
+                "count:q10": [[0, -3 * 10**10]],
+                "blocks:p1": [[10**10, 5e10], [5 * 10**10, -3e10], [8 * 10**10, -2e10]],
+            },
+        },
+        "capacity:q01",
+    ],
+    "fill": "none",
+}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.usefixtures("_a_gibibyte_more")
+def test_bounds_that_creep_through_huge_domains_take_neither_memory_nor_minutes(
+    solver: Solver,
+) -> None:
+    """Three linear rows lower each other's bounds by one, over 10^10 values: 5 GB within a call."""
+    problem = Problem.model_validate(CREEPING)
+    began = time.process_time()
+    answer = plan(problem, solver=solver, deadline=2)
+    assert time.process_time() - began < 4
+    assert check(problem, answer) == []
+    bound = answer.proof.bound[0]
+    assert bound.bound is not None
+    assert bound.value <= bound.bound <= 3 * bound.value
