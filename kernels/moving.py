@@ -6,7 +6,7 @@ one object serves a problem under any quotas.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -45,7 +45,8 @@ class Moving:
         usable: Sequence[int],
         flight: int = 0,
     ) -> None:
-        self._pools, self._flight, self._still = pools, flight, usable
+        self._evaluator = evaluator
+        self._pools, self.flight, self._still = pools, flight, usable
         self._rules = [evaluator.instance.pools[each.pool] for each in pools]
         still = list(usable)
         for each in pools:
@@ -65,6 +66,13 @@ class Moving:
         self._is_legal = evaluator.within_limits(still)
         self._known: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}
 
+    def replaced(self, bound: Callable[[NeedTerm], NeedTerm]) -> Moving:
+        """The same with other terms, for example with bounds of them."""
+        pools = [
+            each._replace(terms=tuple([bound(term) for term in each.terms])) for each in self._pools
+        ]
+        return Moving(self._evaluator, pools, self._still, self.flight)
+
     def at(self, value: int) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
         """Allocated blocks by moving pool, bytes by layout, whether max_blocks allow them."""
         known = self._known.get(value)
@@ -75,7 +83,7 @@ class Moving:
         return known
 
     def _evaluate(self, value: int) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-        history, legal = value - self._flight, self._is_legal
+        history, legal = value - self.flight, self._is_legal
         held = []
         for (_, raw, terms, least), rule in zip(self._pools, self._rules, strict=True):
             for term in terms:
@@ -191,5 +199,5 @@ class Moving:
     def _raw(self, slot: int, value: int) -> int:
         _, raw, terms, _ = self._pools[slot]
         for term in terms:
-            raw += blocks(term, value, value - self._flight)
+            raw += blocks(term, value, value - self.flight)
         return raw

@@ -8,6 +8,7 @@ needs stand at the lower bound or at a falling capacity of the first period.
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import gcd, lcm
 
 from kvplan.kernels.instance import LIVE, STATE, Instance
@@ -64,21 +65,36 @@ class Residues:
     ----------
     period : tokens from one capacity of a class to the next. Without a live window no need ever
         falls, so the classes may be as fine as the blocks allow.
-    classes : residues modulo the period that hold a stepping capacity.
     """
 
     def __init__(self, instance: Instance, fitted: int) -> None:
         steps = stepping(instance, fitted)
         has_live = any(rule.kind == LIVE for rule in instance.caches)
         self.period = live_period(instance) if has_live else gcd(*(t for t, _ in steps)) or 1
-        self.classes = sorted(
-            {
-                residue
-                for t, offset in steps or [(1, 0)]
-                for residue in range(offset % gcd(t, self.period), self.period, gcd(t, self.period))
-            }
-        )
+        self._stepping = steps or [(1, 0)]
         self._falling = falling(instance, fitted)
+
+    @property
+    def most_classes(self) -> int:
+        """How many classes hold a stepping capacity, at most."""
+        return sum(self.period // gcd(t, self.period) for t, _ in self._stepping)
+
+    @cached_property
+    def classes(self) -> list[int]:
+        """Residues modulo the period that hold a stepping capacity."""
+        return self.firsts(0, self.period)[::-1]
+
+    def firsts(self, low: int, high: int) -> list[int]:
+        """The first capacity in [low, high] of every class, the largest one first.
+
+        Within less than a period, only the stepping capacities themselves.
+        """
+        last = min(high, low + self.period - 1)
+        points: set[int] = set()
+        for t, offset in self._stepping:
+            stride = t if last == high else gcd(t, self.period)
+            points.update(range(low + (offset - low) % stride, last + 1, stride))
+        return sorted(points, reverse=True)
 
     def least(self, low: int, high: int) -> list[int]:
         """Capacities in [low, high] among which the least needs stand."""

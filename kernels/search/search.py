@@ -16,9 +16,13 @@ from kvplan.kernels.evaluate import Evaluator
 from kvplan.kernels.instance import Budget, Instance, Variable
 from kvplan.kernels.largest import bisect_largest
 from kvplan.kernels.moving import Moving
+from kvplan.kernels.narrow import narrowed
+from kvplan.kernels.residues import Residues
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, put
 from kvplan.kernels.search.others import Others
 from kvplan.kernels.search.undecided import Undecided, undominated
+
+_MANY_CLASSES = 16  # from here on the range is narrowed first
 
 
 class Search:
@@ -221,14 +225,10 @@ class Search:
         assert residues is not None
         assert high is not None
         best: int | None = None
-        for residue in residues.classes:
-            for moving in ways:
-                start = low if best is None else best + 1
-                first = start + (residue - start) % residues.period
-                steps = (high - first) // residues.period
-                if steps >= 0:
-                    found = moving.largest(rests, first, residues.period, steps)
-                    best = best if found is None else found
+        for moving in ways:
+            start = low if best is None else best + 1
+            found = _largest_of_classes(residues, moving, rests, start, high)
+            best = best if found is None else found
         return best
 
     def _largest_count(self, bounds: Bounds, index: int) -> int | None:
@@ -309,6 +309,23 @@ class Search:
         for pool in pools:
             self.demand.raise_pool(pool, usable, rests)
         return demand._replace(usable=tuple(usable))
+
+
+def _largest_of_classes(
+    residues: Residues, moving: Moving, rests: Sequence[int], low: int, high: int
+) -> int | None:
+    """The largest capacity in [low, high] that fits, one way."""
+    best, end = None, high
+    if residues.most_classes > _MANY_CLASSES:
+        best, end = narrowed(moving, rests, low, high)
+    start, period = low if best is None else best + 1, residues.period
+    for first in residues.firsts(start, end):
+        if best is not None and first <= best:
+            first += -((first - best - 1) // period) * period
+        if first <= end:
+            found = moving.largest(rests, first, period, (end - first) // period)
+            best = best if found is None else found
+    return best
 
 
 def _first_of_pools(instance: Instance) -> int:
