@@ -8,10 +8,10 @@ needs stand at the lower bound or at a falling capacity of the first period.
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import gcd, lcm
 
 from kvplan.kernels.instance import LIVE, STATE, Instance
+from kvplan.models.immutable.lazy import cached_property
 
 Progression = tuple[int, int]
 """(t, offset): every C = offset mod t."""
