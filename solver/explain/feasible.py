@@ -24,8 +24,18 @@ _MOST_BLOCKS = (2**40, 2**58)  # of a rank whose quota was dropped
 _MOST_SLOTS, _MOST_BYTES = 2**16, 2**60
 
 
+class UnprovenError(SolverError):
+    """CP-SAT could not decide one question, within its time or its range; others may be easier."""
+
+
 def fits(problem: Problem, held: Held | None = None) -> bool:
-    """Whether some plan exists; an invalid problem has none."""
+    """Whether some plan exists; an invalid problem has none.
+
+    Raises
+    ------
+    UnprovenError : it could not be decided.
+    SolverError : CP-SAT is needed, and missing or failing.
+    """
     try:
         return has_point(formulate(bare(problem), held).instance)
     except InvalidProblem:
@@ -38,7 +48,7 @@ def largest_plan(problem: Problem, held: Held | None, variable: str) -> Plan | N
     Raises
     ------
     InvalidProblem : the problem, or the variable's name, is invalid.
-    SolverError : the largest value could not be proven.
+    UnprovenError : the largest value could not be proven.
     """
     goals = (Goal(maximize={variable: Fraction(1)}),)
     formulation = formulate(bare(problem).model_copy(update={"goals": goals}), held)
@@ -49,7 +59,7 @@ def largest_plan(problem: Problem, held: Held | None, variable: str) -> Plan | N
     if answer.status != "optimal":
         first = answer.proof.bound[0]
         if first.bound != first.value:
-            raise SolverError(f"the largest {variable} could not be proven")
+            raise UnprovenError(f"the largest {variable} could not be proven")
     return answer
 
 
@@ -74,7 +84,8 @@ def has_point(instance: Instance) -> bool:
 
     Raises
     ------
-    SolverError : CP-SAT is needed, and missing, failing or undecided.
+    UnprovenError : it could not be decided.
+    SolverError : CP-SAT is needed, and missing or failing.
     """
     search = Search(instance)
     answer = solve(search)
@@ -124,7 +135,7 @@ def _by_cpsat(instance: Instance) -> bool:
         if answer or all(budget.limit_bytes < LIMIT for budget in instance.budgets):
             return answer
     if answer is None:
-        raise SolverError("the figures leave CP-SAT's 64-bit range")
+        raise UnprovenError("the figures leave CP-SAT's 64-bit range")
     return answer
 
 
@@ -155,7 +166,8 @@ def _refuted(instance: Instance) -> bool:
     Raises
     ------
     OverflowError : the figures leave its range.
-    SolverError : it is missing, or could not decide.
+    UnprovenError : it could not decide.
+    SolverError : it is missing.
     """
     try:
         from kvplan.solver.cpsat import TooLargeError, refutes
@@ -166,5 +178,5 @@ def _refuted(instance: Instance) -> bool:
     except TooLargeError as error:
         raise OverflowError from error
     if refuted is None:
-        raise SolverError("CP-SAT could not decide whether a changed problem fits")
+        raise UnprovenError("CP-SAT could not decide whether a changed problem fits")
     return refuted

@@ -9,8 +9,11 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.solver import plan
-from kvplan.solver.explain.conflict.minimal import minimal_conflict
+from kvplan.solver.explain.conflict import minimal
+from kvplan.solver.explain.conflict.minimal import MOST_UNDECIDED, minimal_conflict
+from kvplan.solver.explain.feasible import UnprovenError
 from kvplan.solver.explain.nearest import first_working, nearest_of_classes
+from kvplan.solver.explain.remedies import what_if
 from support.draw import Data
 from support.infeasible import works
 from support.uneven import refusal_of, uneven_problem
@@ -154,3 +157,50 @@ def test_the_nearest_of_classes_is_what_trying_each_finds(seed: int) -> None:
 
     classes = {(distance, period) for distance in range(1, period + 1)}
     assert nearest_of_classes(holds, most, classes) == first_working(holds, most)
+
+
+UNPROVEN: Data = {
+    "ranks": [{"name": "r0", "quota": 68}],
+    "tokens_per_block": 3,
+    "pools": [{"name": "p", "bytes": 6, "multiple_of": 3}],
+    "caches": [
+        {"name": "c", "extra_blocks": 1, "kind": "window", "keep": "live", "window": 4},
+        {"name": "s", "tokens_per_block": 1, "groups": 2, "kind": "state"},
+    ],
+    "batches": [
+        {"name": "a", "requests": [{"name": "q", "capacity": 6}]},
+        {"name": "b", "requests": [{"name": "z", "capacity": 7, "fit": "capacity"}]},
+    ],
+    "constraints": [{"terms": {"copies:a": 2, "copies:b": -2}, "min": 9}],
+}
+"""Copies of a never exceed those of b; at a dropped quota CP-SAT cannot prove that."""
+
+
+def explained(data: Data) -> Infeasible:
+    with pytest.raises(Infeasible) as caught:
+        plan(Problem.model_validate(data))
+    return caught.value
+
+
+def test_a_question_that_stays_open_spoils_no_explanation() -> None:
+    refusal = explained(UNPROVEN)
+    kinds = {claim.kind for claim in refusal.conflict}
+    assert kinds == {"constraint", "request", "quota"}, "nobody knows whether it fits without it"
+    assert {remedy.change: remedy.to for remedy in refusal.remedies} == {"constraints[0].min": "0"}
+    assert "ranks.r0.quota" not in {entry.change for entry in refusal.ruled_out}
+
+
+def test_few_open_questions_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes about a second."""
+    asked = []
+
+    def undecided(*_: Any) -> bool:
+        asked.append(1)
+        raise UnprovenError
+
+    for module in (minimal, what_if):
+        monkeypatch.setattr(module, "fits", undecided)
+    refusal = explained(UNPROVEN)
+    assert len(refusal.conflict) == 4
+    assert refusal.remedies == refusal.ruled_out == ()
+    assert len(asked) <= 2 * MOST_UNDECIDED + 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from kvplan.kernels.instance import Budget, Buffers, Instance, Objective
 from kvplan.kernels.values import rises
 from kvplan.solver.cpsat.model.integer_model import Model
 from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
 from kvplan.solver.cpsat.program.decision_variables import Variables
+from kvplan.solver.cpsat.program.sizes import one_layer_bytes
 
 
 def add_floors(
@@ -49,15 +52,26 @@ def pool_bytes(model: Model, allocated: Linear, buffers: Buffers) -> Linear:
 
 
 def sized_slots(model: Model, slots: Linear, sizes: tuple[tuple[int, int], ...]) -> Linear:
-    """Bytes of the first slots of one layer: each size takes what the earlier ones leave."""
+    """Bytes of the first slots of one layer: each size takes what the earlier ones leave.
+
+    With r_i = max(0, slots - those of earlier sizes) size i takes r_i - r_(i+1). Sizes that are
+    equal in a row count as one; those that no slot reaches are left out.
+    """
     forms: list[tuple[int, Linear]] = []
-    before = 0
-    for count, size in sizes[:-1]:
-        rest = model.largest(constant(0), total([(1, slots), (-1, constant(before))]))
-        forms.append((size, model.smallest(rest, constant(count))))
-        before += count
-    rest = model.largest(constant(0), total([(1, slots), (-1, constant(before))]))
-    return total([*forms, (sizes[-1][1], rest)])
+    before, previous, high = 0, 0, model.high(slots)
+    for size, run in groupby(sizes, key=lambda entry: entry[1]):
+        if before and before >= high:
+            break
+        left = model.largest(constant(0), total([(1, slots), (-1, constant(before))]))
+        forms.append((size - previous, left))
+        before, previous = before + sum([count for count, _ in run]), size
+    if len(forms) == 1:
+        return total(forms)
+    taken = total(forms)
+    low, high = (one_layer_bytes(sizes, end) for end in (model.low(slots), high))
+    one_layer = model.integer(low, high, model.value(taken))
+    model.bound(total([(1, one_layer), (-1, taken)]), 0, 0)
+    return one_layer
 
 
 def budget_bytes(model: Model, instance: Instance, variables: Variables, budget: Budget) -> Linear:

@@ -53,12 +53,17 @@ def slots_bytes(instance: Instance, slots: int, layers: int) -> int:
     experts = instance.experts
     if experts is None or not layers:
         return 0
-    one_layer, left = 0, slots
-    for count, size in experts.sizes[:-1]:
-        one_layer += min(left, count) * size
-        left -= min(left, count)
-    one_layer += left * experts.sizes[-1][1]
+    one_layer = one_layer_bytes(experts.sizes, slots)
     return -(-one_layer * layers // experts.granule) * experts.granule
+
+
+def one_layer_bytes(sizes: Sequence[tuple[int, int]], slots: int) -> int:
+    """The first slots of one layer; the last size is open-ended."""
+    taken, left = 0, slots
+    for count, size in sizes[:-1]:
+        taken += min(left, count) * size
+        left -= min(left, count)
+    return taken + left * sizes[-1][1]
 
 
 def fewest_kept(instance: Instance, slots: int) -> int:

@@ -12,23 +12,33 @@ from kvplan.models import Problem
 from kvplan.models.reading.references import figures
 from kvplan.solver.answer.shortages import shortage_at_floors
 from kvplan.solver.explain.conflict.items import Item, Items, items_of, without
-from kvplan.solver.explain.feasible import bare, fits
+from kvplan.solver.explain.feasible import UnprovenError, bare, fits
 from kvplan.solver.formulate.formulation import Held, formulate
 
 Broken = Callable[[Items], bool]
+MOST_UNDECIDED = 4
+"""Questions, of about a second each, that CP-SAT may leave open before no more are asked."""
 
 
 def minimal_conflict(problem: Problem, held: Held | None = None) -> tuple[Item, ...]:
     """Demands of an infeasible problem that cannot hold together; none can be left out.
 
-    Of several ranks that are short the shortest stays, since it is tried last.
+    Of several ranks that are short the shortest stays, since it is tried last. A demand stays
+    where CP-SAT leaves open whether the problem fits without it.
     """
     items = _worst_last(problem, held, list(items_of(problem, held)))
     everything = frozenset(items)
+    undecided: list[Items] = []
 
     def broken(kept: Items) -> bool:
-        """Whether these demands alone have no plan."""
-        return not fits(*without(problem, held, everything - kept))
+        """Whether these demands alone have no plan, for sure."""
+        if len(undecided) >= MOST_UNDECIDED:
+            return False
+        try:
+            return not fits(*without(problem, held, everything - kept))
+        except UnprovenError:
+            undecided.append(kept)
+            return False
 
     kept = _filtered(broken, everything, items)
     while True:  # one by one again: where a demand is no pure burden, another may fall after it

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kvplan.models import InvalidProblem, Remedy, RuledOut
 from kvplan.solver.explain.conflict.items import Item
+from kvplan.solver.explain.feasible import UnprovenError
 from kvplan.solver.explain.paths import item_path
 from kvplan.solver.explain.remedies.component_knobs import component_knobs
 from kvplan.solver.explain.remedies.knob import turned
@@ -52,7 +53,11 @@ def _variants(what_if: WhatIf) -> Iterator[Remedy | RuledOut]:
         except InvalidProblem as error:
             yield RuledOut(change, f"invalid: {error.faults[0]}")
             continue
-        if not what_if.fits_with(*variant.set):
+        try:
+            helps = what_if.fits_with(*variant.set)
+        except UnprovenError:
+            continue
+        if not helps:
             yield RuledOut(change, f"does not help: {what_if.why_not(*variant.set)}")
             continue
         flags = " ".join(f"--set {quote(entry)}" for entry in variant.set)

@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from kvplan.models import Remedy, RuledOut
 from kvplan.solver.explain.conflict.items import Item
+from kvplan.solver.explain.conflict.minimal import MOST_UNDECIDED
+from kvplan.solver.explain.feasible import UnprovenError
 from kvplan.solver.explain.nearest import nearest_in_stretches
 from kvplan.solver.explain.remedies.what_if import WhatIf
 
@@ -61,13 +63,20 @@ def turned(what_if: WhatIf, knobs: Iterator[Knob]) -> Iterator[tuple[Fraction, R
 
     A knob that eases no demand of the conflict cannot help: the conflict stays. Nor can one of a
     demand without which the problem does not fit either. Linear constraints may look at a value
-    that eases nothing, so under them the first test is left out.
+    that eases nothing, so under them the first test is left out. Where CP-SAT leaves open whether
+    a knob helps nothing is said of it; after a few of those no more are tried.
     """
     for knob in knobs:
         if knob.now == knob.last and knob.find is None:
             continue
+        if what_if.undecided >= MOST_UNDECIDED:
+            return
         reason = what_if.hopeless(knob.eases)
-        value = None if reason else knob.search(what_if)
+        try:
+            value = None if reason else knob.search(what_if)
+        except UnprovenError:
+            what_if.undecided += 1
+            continue
         if value is None:
             if not knob.is_aside and (reason or not knob.is_one_way):
                 yield RuledOut(

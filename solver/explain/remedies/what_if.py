@@ -11,7 +11,7 @@ from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.answer.notes import describe
 from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
 from kvplan.solver.explain.conflict.items import Item, without
-from kvplan.solver.explain.feasible import bare, fits
+from kvplan.solver.explain.feasible import UnprovenError, bare, fits
 from kvplan.solver.formulate.formulation import Formulation, Held, copied_batches, formulate
 
 _ASIDE = ("relax", "variants", "labels")
@@ -19,11 +19,17 @@ OUTSIDE = "not involved in the conflict"
 
 
 class WhatIf:
-    """A problem with its conflict; changes are applied as --set applies them."""
+    """A problem with its conflict; changes are applied as --set applies them.
+
+    Attributes
+    ----------
+    undecided : questions about the remedies that CP-SAT left open.
+    """
 
     def __init__(self, problem: Problem, held: Held | None, conflict: Sequence[Item]) -> None:
         self.problem, self.held = problem, held
         self.conflict = frozenset(conflict)
+        self.undecided = 0
         self._hopeless: dict[frozenset[Item], str] = {}
 
     @cached_property
@@ -49,10 +55,18 @@ class WhatIf:
         if not self.problem.constraints and not (eases | whole) & self.conflict:
             return OUTSIDE
         if eases not in self._hopeless:
-            problem, held = without(self.problem, self.held, eases)
-            why = "" if fits(problem, held) else self._still(*shortage_of(problem, held))
+            why = self._lacking_without(eases)
             self._hopeless[eases] = why and f"does not fit without it either: {why}"
         return self._hopeless[eases]
+
+    def _lacking_without(self, eases: frozenset[Item]) -> str:
+        """What falls short without some demands; empty where nothing does, or nobody knows."""
+        problem, held = without(self.problem, self.held, eases)
+        try:
+            return "" if fits(problem, held) else self._still(*shortage_of(problem, held))
+        except UnprovenError:
+            self.undecided += 1
+            return ""
 
     def short_bytes(self, rank: int | None = None) -> int:
         """Bytes that a rank (or the shortest of all) lacks in its worst phase."""
@@ -71,7 +85,7 @@ class WhatIf:
         return Problem.model_validate(apply_overrides(self.data, overrides))
 
     def fits_with(self, *overrides: str) -> bool:
-        """Whether the problem has a plan after --set."""
+        """Whether the problem has a plan after --set; raises as `fits` does."""
         try:
             return self.fits_as(self.changed(*overrides))
         except InvalidProblem:

@@ -33,6 +33,7 @@ def placed(problem: Problem) -> tuple[int | None, int | None]:
         ({"granule": 64}, 6),
         ({"layers": 3, "granule": 64}, 2),
         ({"slot_bytes": [[2, 30], [3, 5], [9, 10]]}, 7),  # 60 + 15 + 20 B
+        ({"slot_bytes": [[1, 30], [1, 30], [3, 5], [1, 10], [8, 10]]}, 7),
         ({"slot_bytes": [[2, 3], [3, 5]]}, 5),  # all that have a size
         ({"slot_bytes": [[2, 3], [3, 5]], "max_slots": 4}, 4),
     ],
