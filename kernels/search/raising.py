@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, permutations
 
@@ -54,21 +55,28 @@ def _bound(search: Search, bounds: list[Bounds], goal: Objective) -> Fraction:
 def _greedy(search: Search, bounds: list[Bounds], goal: Objective) -> Bounds:
     """The members raised one after the other, in the best of some orders.
 
-    Pools that fill by shares come last: above its share a pool may be only where a goal needs it.
+    Of orders that are worth the same, pools that fill by shares come last.
     """
-    rising = [member for member in goal.members if rises(member)]
-    shared = [m for m in rising if m.variable in _shared_pools(search)]
-    others = [m for m in rising if m not in shared]
     best: tuple[Fraction, Bounds] | None = None
-    for order in islice(permutations(others), _MOST_ORDERS):
+    for order in _orders(search, [member for member in goal.members if rises(member)]):
         kept = bounds
-        for member in (*order, *shared):
+        for member in order:
             kept = _raised(search, kept, member)
         value = sum((_reached(search, kept[0], member) for member in goal.members), Fraction(0))
         if best is None or value > best[0]:
             best = (value, kept[0])
     assert best is not None
     return best[1]
+
+
+def _orders(search: Search, rising: list[ObjectiveTerm]) -> Iterator[tuple[ObjectiveTerm, ...]]:
+    """Some orders of the members, first those with share pools last."""
+    shared = tuple([m for m in rising if m.variable in _shared_pools(search)])
+    others = [m for m in rising if m not in shared]
+    for order in islice(permutations(others), _MOST_ORDERS):
+        yield (*order, *shared)
+    if shared:
+        yield from islice(permutations((*shared, *others)), _MOST_ORDERS)
 
 
 def _shared_pools(search: Search) -> set[Variable]:

@@ -12,21 +12,29 @@ def share_out(search: Search, bounds: Bounds, demand: LeastDemand) -> LeastDeman
 
     A floor above its share stays, and then later pools take what is left.
     """
-    instance = search.instance
-    if not instance.fill_shares:
-        return demand
-    budgets = _shared_bytes(search, bounds, demand)
-    for pool, share in instance.fill_shares:
-        cap = search.blocks_beside(bounds, demand, pool)
-        for rest, buffers in budgets:
-            if buffers and buffers[pool]:
-                most = most_blocks(int(share * rest // 1), buffers[pool])
-                cap = min(cap, most - instance.pools[pool].reserved)
-        cap = cap // instance.pools[pool].multiple * instance.pools[pool].multiple
+    for pool, most in share_caps(search, bounds, demand):
+        multiple = search.instance.pools[pool].multiple
+        cap = min(most, search.blocks_beside(bounds, demand, pool)) // multiple * multiple
         usable = demand.usable
         usable = (*usable[:pool], max(usable[pool], cap), *usable[pool + 1 :])
         demand = demand._replace(usable=usable)
     return demand
+
+
+def share_caps(search: Search, bounds: Bounds, demand: LeastDemand) -> list[tuple[int, int]]:
+    """Every share pool with the most usable blocks within its share beside the other pools."""
+    instance, caps = search.instance, []
+    budgets = _shared_bytes(search, bounds, demand) if instance.fill_shares else []
+    for pool, share in instance.fill_shares:
+        _, reserved, _, top, multiple, _, _ = instance.pools[pool]
+        tops = [
+            most_blocks(int(share * rest // 1), buffers[pool]) - reserved
+            for rest, buffers in budgets
+            if buffers and buffers[pool]
+        ]
+        most = min(tops, default=demand.usable[pool] if top is None else top)
+        caps.append((pool, most // multiple * multiple))
+    return caps
 
 
 def _shared_bytes(

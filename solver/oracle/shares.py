@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -23,18 +23,22 @@ def shares(replay: Replay) -> Iterator[rules.Found]:
     A share caps what fill gives: a pool that a goal raised, or that may not have fewer blocks, may
     lie above it.
     """
-    problem = replay.problem
-    share_of = {} if problem.fill is None else problem.fill.shares or {}
-    for pool in problem.pools:
+    share_of = _shares(replay)
+    for pool in replay.problem.pools:
         if pool.name not in share_of or not _may_shrink(replay, pool):
             continue
-        for rank in problem.ranks:
+        for rank in replay.problem.ranks:
             cap = max(0, math.floor(share_of[pool.name] * _rest(replay, rank, set(share_of))))
             allocated = replay.plan.blocks[pool.name]
             taken = pool_bytes(pool, rank.stage, quota_of(rank).bytes, allocated)
             if taken > cap:
                 text = f"expected at most {exact_bytes(cap)}, got {exact_bytes(taken)}"
                 yield "shares", f"{pool.name}/{rank.name}", text
+
+
+def _shares(replay: Replay) -> Mapping[str, Fraction]:
+    fill = replay.problem.fill
+    return {} if fill is None else fill.shares or {}
 
 
 def _may_shrink(replay: Replay, pool: Pool) -> bool:
@@ -56,15 +60,20 @@ def _may_shrink(replay: Replay, pool: Pool) -> bool:
 
 
 def _with_fewer(replay: Replay, pool: Pool) -> Iterator[dict[str, int]]:
-    """Blocks with a step of one pool less; alone, or made up for by another that shares a goal."""
+    """Blocks with a step of one pool less; alone, or made up for by another that shares a goal.
+
+    Not by a pool whose share comes first: that one has taken what it may already.
+    """
     blocks = dict(replay.plan.blocks)
     blocks[pool.name] -= pool.multiple_of
     yield blocks
+    order = list(_shares(replay))
+    earlier = order[: order.index(pool.name)]
     for goal in replay.problem.goals:
         lost = goal.maximize.get(f"blocks:{pool.name}", 0) * pool.multiple_of
         for other in replay.problem.pools:
             weight = goal.maximize.get(f"blocks:{other.name}", 0)
-            if other is not pool and weight > 0 and lost > 0:
+            if other is not pool and other.name not in earlier and weight > 0 and lost > 0:
                 steps = math.ceil(lost / weight / other.multiple_of)
                 yield {**blocks, other.name: blocks[other.name] + steps * other.multiple_of}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.kernels.search.ordered import solve
+from kvplan.kernels.search.over_shares import within_shares
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point, constraint_value, holds, variable_value
 from kvplan.solver.solve.repair import Questions, repaired
@@ -16,8 +17,10 @@ def incumbent_of(search: Search) -> Answer | None:
     stays, and `mended` looks for a point that obeys.
     """
     found = solve(search)
-    if found is None or obeys(search, found.point):
-        return found
+    if found is None:
+        return None
+    if obeys(search, found.point):
+        return within_shares(search, found)
     bounds = (*found.bounds[:1], *(None for _ in found.bounds[1:]))
     return found._replace(bounds=bounds, exact=False)
 
@@ -31,7 +34,8 @@ def mended(search: Search, found: Answer) -> Answer | None:
         value=lambda point, variable: variable_value(instance, demand, point, variable),
         raw=lambda point, batch: demand.raw(batch, point.chunk, point.capacities, point.counts),
     )
-    return repaired(instance, found, ask)
+    answer = repaired(instance, found, ask)
+    return None if answer is None else within_shares(search, answer)
 
 
 def obeys(search: Search, point: Point) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvplan.kernels.search.over_shares import within_shares
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import Disagreement, Plan, SolverError
@@ -76,7 +77,7 @@ def _by_cpsat(
         note = f"{ended} before CP-SAT proved its plan; this one is the search's"
         return searched_plan(formulation, search, found, solver, notes=(note,))
     credit = Credit(solver, "cp-sat", solved.deterministic_time)
-    return assemble(formulation, search, solved.answer, credit)
+    return assemble(formulation, search, within_shares(search, solved.answer), credit)
 
 
 def _instead(

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from kvplan.models import Problem
+from kvplan.models.plan import Solver
+from kvplan.solver import plan
+from kvplan.solver.oracle import check
 from support.micro import micro
 from support.solvers import agreed, values_of
 
@@ -197,6 +200,37 @@ def test_shares_come_after_the_goals_and_before_the_slots_that_stay() -> None:
     # Decode leaves 60 B beside four slots, prefill 60 B beside one: 30 B each.
     assert answer.blocks == {"a": 3, "b": 6}
     assert (answer.expert_slots, answer.expert_slots_in_prefill) == (4, 1)
+
+
+@pytest.mark.parametrize("shares", [{"a": "1/2"}, {"a": "1/2", "b": "1/4"}, {"b": "1/4", "a": 0}])
+@pytest.mark.parametrize("solver", ["auto", "cp-sat", "bisect"])
+@pytest.mark.parametrize("deadline", [None, 1e-4])
+def test_a_plan_without_proof_keeps_the_shares_too(
+    shares: Any, solver: Solver, deadline: float | None
+) -> None:
+    """A goal that trades a against b leaves the split to the shares, proven or not.
+
+    A pool whose share comes later gives way to an earlier one up to that one's share only.
+    """
+    goals = [{"maximize": {"blocks:a": 1, "blocks:b": 1}}]
+    pools = [{"name": "a", "bytes": 1}, {"name": "b", "bytes": 1}]
+    problem = filled({"shares": shares}, 64, pools=pools, caches=[], batches=[], goals=goals)
+    assert check(problem, plan(problem, solver=solver, deadline=deadline)) == []
+
+
+def test_a_mended_plan_holds_no_more_above_a_share_than_its_constraint_needs() -> None:
+    """Three copies of a batch and some slots are held first; fewer copies do beside more slots."""
+    tied = [{"terms": {"experts": 1, "copies:typical": 3}, "min": 100}]
+    problem = micro(
+        2988,
+        pools=[{"name": "a", "bytes": 2, "granule": 4}, {"name": "b", "bytes": 2}],
+        experts={"slot_bytes": 2, "max_slots": 60},
+        constraints=tied,
+        fill={"shares": {"a": "1/3", "b": "1/3"}},
+        caches=[{"name": "full", "pool": "a", "kind": "full"}],
+        batches=[{"name": "typical", "requests": [{"capacity": 120, "count": 2}]}],
+    )
+    assert check(problem, plan(problem, solver="bisect")) == []
 
 
 # --- last ---------------------------------------------------------------------------------------
