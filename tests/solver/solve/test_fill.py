@@ -219,16 +219,23 @@ def test_a_plan_without_proof_keeps_the_shares_too(
 
 
 def test_a_mended_plan_holds_no_more_above_a_share_than_its_constraint_needs() -> None:
-    """Three copies of a batch and some slots are held first; fewer copies do beside more slots."""
-    tied = [{"terms": {"experts": 1, "copies:typical": 3}, "min": 100}]
+    """Copies are held for the constraint first; beside more slots, fewer of them do."""
+    requests = [
+        {"name": "q", "capacity": 40, "fit": "count", "count": 40},
+        {"name": "z", "capacity": 120, "history": 120},
+    ]
     problem = micro(
         2988,
-        pools=[{"name": "a", "bytes": 2, "granule": 4}, {"name": "b", "bytes": 2}],
+        tokens_per_block=3,
+        pools=[{"name": "a", "bytes": 5}, {"name": "b", "bytes": 2}],
         experts={"slot_bytes": 2, "max_slots": 60},
-        constraints=tied,
+        constraints=[{"terms": {"experts": 1, "copies:typical": 3}, "min": 100}],
         fill={"shares": {"a": "1/3", "b": "1/3"}},
-        caches=[{"name": "full", "pool": "a", "kind": "full"}],
-        batches=[{"name": "typical", "requests": [{"capacity": 120, "count": 2}]}],
+        caches=[
+            {"name": "c", "pool": "a", "kind": "window", "keep": "in_flight", "window": 42}
+            | {"in_flight": 1, "in_flight_per": "batch"}
+        ],
+        batches=[{"name": "typical", "requests": requests}],
     )
     assert check(problem, plan(problem, solver="bisect")) == []
 
