@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.kernels.search.over_shares import within_shares
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer
 from kvplan.models import SolverError
@@ -29,5 +30,6 @@ def answered(search: Search) -> tuple[Answer | None, bool]:
     except (ImportError, RuntimeError, SolverError):
         solved = None
     if solved is not None and (solved.answer is not None or solved.verdict is Verdict.INFEASIBLE):
-        return solved.answer, solved.verdict in (Verdict.OPTIMAL, Verdict.INFEASIBLE)
+        answer = None if solved.answer is None else within_shares(search, solved.answer)
+        return answer, solved.verdict in (Verdict.OPTIMAL, Verdict.INFEASIBLE)
     return mended(search, found), False
