@@ -151,14 +151,13 @@ def test_resized_plans_pass_on_both_sides_of_a_granule_step(quota: int) -> None:
 
 
 def ways(problem: Problem) -> dict[str, Callable[[], object]]:
-    """Every way to a plan."""
+    """Every way to a plan on the host."""
     answer, planner = plan(problem), Planner(problem)
     return {
         "auto": lambda: plan(problem),
         "bisect": lambda: plan(problem, solver="bisect"),
         "cp-sat": lambda: plan(problem, solver="cp-sat"),
         "confirmed": lambda: solve_confirmed(problem),
-        "device": lambda: plan(problem, solver="bisect", device="cpu"),
         "planner": planner.plan,
         "planner at a quota": lambda: planner.plan(quota=90),
         "planner at shares": lambda: planner.plan(shares={"p": 1}),
@@ -167,14 +166,24 @@ def ways(problem: Problem) -> dict[str, Callable[[], object]]:
     }
 
 
-def test_every_way_to_a_plan_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ways(micro(100, **one(60, fit="capacity")))
-    for way in found.values():
-        way()
-    monkeypatch.setattr(Check, "broken", lambda *_: ["a rule"])
-    for way in found.values():
+def assert_checked(way: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan where the check finds nothing, none where it finds something."""
+    way()
+    with monkeypatch.context() as patch:
+        patch.setattr(Check, "broken", lambda *_: ["a rule"])
         with pytest.raises(CheckFailed, match="was not returned: a rule"):
             way()
+
+
+def test_every_way_to_a_plan_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for way in ways(micro(100, **one(60, fit="capacity"))).values():
+        assert_checked(way, monkeypatch)
+
+
+def test_a_plan_of_a_device_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    problem = micro(100, **one(60, fit="capacity"))
+    assert_checked(lambda: plan(problem, solver="bisect", device="cpu"), monkeypatch)
 
 
 def drawn_rule(rng: random.Random) -> Rule:
