@@ -217,3 +217,14 @@ class Instance(NamedTuple):
             term.variable for goal in self.objectives if not goal.single for term in goal.members
         ]
         return any(variable.kind in ("blocks", "copies") for variable in tied)
+
+    @property
+    def pools_from(self) -> int:
+        """The first objective of fill from which on only pools are raised, one after the other."""
+        first = len(self.objectives)
+        while first > self.fill_from:
+            single = self.objectives[first - 1].single
+            if single is None or single.kind != "blocks":
+                break
+            first -= 1
+        return first

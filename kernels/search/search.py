@@ -42,7 +42,7 @@ class Search:
         self.limits = [budget.limit_bytes for budget in instance.budgets]
         self._undecided = Undecided(self.demand)
         self._others = Others(self.demand, self._undecided)
-        self.pools_from = _first_of_pools(instance)
+        self.pools_from = instance.pools_from
         self._settled: tuple[Bounds, LeastDemand] | None = None
 
     def with_limits(self, instance: Instance) -> Search:
@@ -326,14 +326,3 @@ def _largest_of_classes(
             found = moving.largest(rests, first, period, (end - first) // period)
             best = best if found is None else found
     return best
-
-
-def _first_of_pools(instance: Instance) -> int:
-    """The first objective of fill from which on only pools are raised, one after the other."""
-    first = len(instance.objectives)
-    while first > instance.fill_from:
-        single = instance.objectives[first - 1].single
-        if single is None or single.kind != "blocks":
-            break
-        first -= 1
-    return first

@@ -222,7 +222,7 @@ class SpecBuilder:
         instance: Instance = self.instance
         free = [not fitted.is_count for fitted in instance.fitted]
         steps = [self._step("start", 0, free, 0)]
-        tail_from = _tail_from(instance)
+        tail_from = instance.pools_from
         for number, goal in enumerate(instance.objectives[:tail_from]):
             if number == instance.fill_from:
                 steps.append(self._step("settle", 0, free, 0))
@@ -258,14 +258,3 @@ class SpecBuilder:
                 strides.append(demands)
                 demands *= power_of_two(self.batch.candidates[index].points)
         return Step(kind, position, classes, demands, tuple(strides), rounds, extra)
-
-
-def _tail_from(instance: Instance) -> int:
-    """The first goal of fill from which on only pools are raised."""
-    start = len(instance.objectives)
-    while start > instance.fill_from:
-        variable = instance.objectives[start - 1].single
-        if variable is None or variable.kind != "blocks":
-            break
-        start -= 1
-    return start

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import PurePath
 
 from kvplan.solver.logs.compare import compare, decimal, span, wrong
 from kvplan.solver.logs.concurrency import (
@@ -184,9 +183,3 @@ def workers_wrong(ranks: Sequence[RankLog], cores: Sequence[RankLog]) -> Iterato
                 "available",
                 f"{span(room)} for {tokens} tokens: another size of a token than the other ranks'",
             )
-
-
-def served_model(records: Sequence[RankLog]) -> str:
-    """Name of the model that a start serves, or ""."""
-    named = (record.words["model"] for record in records if "model" in record.words)
-    return PurePath(next(named, "")).name
