@@ -87,6 +87,14 @@ def test_variants_of_an_estimated_budget_change_its_terms() -> None:
     assert asked.labels["ranks.gpu.memory.utilization"] == "--gpu-memory-utilization"
 
 
+def test_twice_the_ranks_hold_half_the_weights_each() -> None:
+    common = {"gpu": "L4", "total_bytes": 22 * GIB, "weights_bytes": 15 * GIB + 1}
+    asked = vllm.build(architecture("Meta-Llama-3.1-8B"), read_settings(vllm.FLAGS, [], common))
+    memory = applied(asked, "--tensor-parallel-size 2").ranks[0].memory
+    assert memory is not None
+    assert memory.other["weights"] == 15 * GIB // 2 + 1
+
+
 def test_a_problem_that_does_not_change_has_no_variant() -> None:
     asked = problem("Meta-Llama-3.1-8B", "--available 9GiB")
     assert variant("--x", asked, asked) is None

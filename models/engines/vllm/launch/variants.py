@@ -77,7 +77,14 @@ def _choices(
         yield "--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}
     ranks = 2 * max(1, int(settings["tensor_parallel_size"]))
     if ranks <= MOST_RANKS:
-        yield f"--tensor-parallel-size {ranks}", {"tensor_parallel_size": ranks}
+        yield f"--tensor-parallel-size {ranks}", _on_twice_the_ranks(settings, ranks)
+
+
+def _on_twice_the_ranks(settings: Mapping[str, Any], ranks: int) -> dict[str, Any]:
+    """Each rank holds half the weights; memory that was measured is taken as it is."""
+    weights = settings.get("weights_bytes")
+    halved = {} if weights is None else {"weights_bytes": -(-weights // 2)}
+    return {"tensor_parallel_size": ranks, **halved}
 
 
 def _fewer_requests(architecture: Architecture, settings: Mapping[str, Any], server: Server) -> int:
