@@ -27,7 +27,7 @@ Exit codes:
        rule is violated; explore: no row has a plan; model: a figure differs from --check;
        check-log: ranks disagree, a figure is wrong, or the start failed
   2    bad input, one line per fault on standard error
-  3    kvplan itself failed (an engine, or the output could not be written)
+  3    kvplan itself failed (a solver, or the output could not be written)
   130  interrupted
 
 \b
