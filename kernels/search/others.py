@@ -54,9 +54,7 @@ class Others:
             for usable, at in found
             for floors, also in mine
         ]
-        if len(both) < PRUNE_FROM:
-            return both
-        return [both[place] for place in undominated([usable for usable, _ in both])]
+        return least_usable(both)
 
     # --- one variable --------------------------------------------------------------------------
 
@@ -65,9 +63,9 @@ class Others:
         request = self.demand.instance.fitted[index]
         batch, chunk = request.batch, bounds.chunk if self.demand.uses_chunk else 0
         copies = max(1, bounds.copies[batch])
-        found = []
+        found, beside = [], self.usable(bounds, without=batch)
         for needed in self._undecided.of_batch(batch, bounds, without=index):
-            for usable, _ in self.usable(bounds, without=batch):
+            for usable, _ in beside:
                 key = (index, chunk, copies, needed.raw, needed.stale, usable)
                 moving = self._kept.get(key)
                 if moving is None:
@@ -83,21 +81,22 @@ class Others:
         copies = max(1, bounds.copies[batch])
         own = self.demand.own(index, request.capacity, chunk)
         step = _by_pool(NeedTerm(p, copies * held, 1) for p, held in enumerate(own) if held)
+        beside = self.usable(bounds, without=batch)
         return [
             self._moving(
                 [copies * held for held in self._undecided.whole(batch, needed)], step, usable
             )
             for needed in self._undecided.of_batch(batch, bounds, without=index)
-            for usable, _ in self.usable(bounds, without=batch)
+            for usable, _ in beside
         ]
 
     def of_copies(self, bounds: Bounds, batch: int) -> list[Moving]:
         """Copies of a batch beside every least need of the other batches."""
-        found = []
+        found, beside = [], self.usable(bounds, without=batch)
         for needed in self._undecided.of_batch(batch, bounds):
             raw = self._undecided.whole(batch, needed)
             step = _by_pool(NeedTerm(p, held, 1) for p, held in enumerate(raw) if held)
-            for usable, _ in self.usable(bounds, without=batch):
+            for usable, _ in beside:
                 found.append(self._moving([0] * len(raw), step, usable))
         return found
 
@@ -145,6 +144,13 @@ class Others:
         still = self.demand.legal(still)
         pools = [MovingPool(pool, base[pool], terms, usable[pool]) for pool, terms in step.items()]
         return Moving(self.demand, pools, still, flight)
+
+
+def least_usable(found: list[Usable]) -> list[Usable]:
+    """Without the usable blocks that others undercut; of equal ones the first."""
+    if len(found) < PRUNE_FROM:
+        return found
+    return [found[place] for place in undominated([usable for usable, _ in found])]
 
 
 def _stands_still(term: NeedTerm) -> bool:

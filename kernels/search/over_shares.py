@@ -12,7 +12,15 @@ from kvplan.kernels.instance import Variable
 from kvplan.kernels.search.bounds import Bounds, LeastDemand
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.search.shares import most_kept, share_caps
-from kvplan.kernels.values import Answer, Number, Point, constraint_value, goal_value, holds
+from kvplan.kernels.values import (
+    Answer,
+    Number,
+    Point,
+    constraint_value,
+    goal_value,
+    goal_values,
+    holds,
+)
 
 _Usable = tuple[int, ...]
 
@@ -26,9 +34,8 @@ def within_shares(search: Search, answer: Answer) -> Answer:
     if answer.exact or not search.instance.fill_shares:
         return answer
     point = _Lowering(search, answer.point).run()
-    instance, demand = search.instance, search.demand
-    values = [goal_value(instance, demand, point, goal) for goal in instance.objectives]
-    return answer._replace(point=point, values=tuple(values))
+    values = goal_values(search.instance, search.demand, point)
+    return answer._replace(point=point, values=values)
 
 
 class _Lowering:

@@ -19,8 +19,8 @@ from kvplan.kernels.moving import Moving
 from kvplan.kernels.narrow import narrowed
 from kvplan.kernels.residues import Residues
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, put
-from kvplan.kernels.search.others import Others
-from kvplan.kernels.search.undecided import Undecided, undominated
+from kvplan.kernels.search.others import Others, least_usable
+from kvplan.kernels.search.undecided import Undecided
 
 _MANY_CLASSES = 16  # from here on the range is narrowed first
 
@@ -72,10 +72,7 @@ class Search:
         if self._settled is not None and self._settled[0] == bounds:
             yield self._settled[1]
             return
-        found = self._others.usable(bounds)
-        if len(found) >= 4:
-            found = [found[place] for place in undominated([usable for usable, _ in found])]
-        for usable, at in found:
+        for usable, at in least_usable(self._others.usable(bounds)):
             yield LeastDemand(*self._values(at), usable)
 
     def _values(self, at: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -261,33 +258,34 @@ class Search:
 
     def _chunk_beside(self, bounds: Bounds, demand: LeastDemand) -> int:
         """Index of the largest chunk whose staging fits; no need follows the chunk."""
-        taken = self.demand.pool_bytes(demand.usable)
         chunk = bounds.chunk_most
-        for budget, layout, limit in self.budgets():
+        for budget, spare in self.spare(bounds, demand):
             if budget.staging:
-                others = self.demand.other_bytes(
-                    budget, bounds.chunk, bounds.options, bounds.experts
-                )
-                rest = limit - taken[layout] - others + budget.staging[bounds.chunk]
+                rest = spare + budget.staging[bounds.chunk]
                 chunk = min(chunk, bisect_right(budget.staging, rest) - 1)
         return chunk
 
-    def budgets(self) -> Iterator[tuple[Budget, int, int]]:
-        """Every budget with its layout and limit."""
-        return zip(self.instance.budgets, self.demand.layout_of, self.limits, strict=True)
+    def spare(self, bounds: Bounds, demand: LeastDemand) -> Iterator[tuple[Budget, int]]:
+        """Every budget with the bytes that a least demand leaves it; below 0 where it does not fit.
+
+        The fewest experts are kept in prefill.
+        """
+        taken = self.demand.pool_bytes(demand.usable)
+        budgets = zip(self.instance.budgets, self.demand.layout_of, self.limits, strict=True)
+        for budget, layout, limit in budgets:
+            others = self.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
+            yield budget, limit - others - taken[layout]
 
     def _slots_beside(self, bounds: Bounds, demand: LeastDemand) -> int:
         """Most expert slots, lent ones counted by what stays during prefill."""
         experts = self.instance.experts
         assert experts is not None
-        taken = self.demand.pool_bytes(demand.usable)
         most, kept = experts.most, None
-        for budget, layout, limit in self.budgets():
+        for budget, spare in self.spare(bounds, demand):
             if not budget.layers:
                 continue
-            others = self.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
             held = least_kept(bounds.experts, experts) if budget.lent else bounds.experts
-            rest = limit - taken[layout] - others + expert_bytes(held, budget.layers, experts)
+            rest = spare + expert_bytes(held, budget.layers, experts)
             slots = most_slots(rest, budget.layers, experts)
             if budget.lent:
                 kept = slots if kept is None else min(kept, slots)

@@ -63,11 +63,9 @@ def most_kept(search: Search, bounds: Bounds, demand: LeastDemand) -> int:
     if experts is None:
         return 0
     least = least_kept(bounds.experts, experts)
-    taken = search.demand.pool_bytes(demand.usable)
     kept = bounds.experts
-    for budget, layout, limit in search.budgets():
+    for budget, spare in search.spare(bounds, demand):
         if budget.lent and budget.layers:
-            others = search.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
-            rest = limit - taken[layout] - others + expert_bytes(least, budget.layers, experts)
+            rest = spare + expert_bytes(least, budget.layers, experts)
             kept = min(kept, most_slots(rest, budget.layers, experts))
     return kept
