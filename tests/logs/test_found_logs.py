@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.cli import run_kvplan
-from support.logs import write
+from support.logs import LLAMA_CPP, LMDEPLOY, OLLAMA, write
 
 Capture = pytest.CaptureFixture[str]
 
@@ -319,17 +319,6 @@ def test_what_is_not_cache_is_a_sum(old: str, new: str, capsys: Capture, tmp_pat
     assert judged(capsys, path)[0] == bool(old)
 
 
-LLAMA = [
-    "llama_kv_cache:      CUDA0 KV buffer size =  4352.00 MiB",
-    "llama_kv_cache: size = 4352.00 MiB ( 32768 cells,  64 layers,  1/1 seqs), K (q8_0): "
-    "2176.00 MiB, V (q8_0): 2176.00 MiB",
-    "common_memory_breakdown_print: |   - CUDA0 (RTX PRO 6000)  | 97247 = 94682 + (  1815 =    "
-    "650 +       0 +    1164) +         749 |",
-    "common_memory_breakdown_print: |   - Host                |    31144 = 30956 +       0 +     "
-    "188                |",
-]
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -349,7 +338,7 @@ LLAMA = [
     ],
 )
 def test_llama_cpp(old: str, new: str, capsys: Capture, tmp_path: Path) -> None:
-    lines = [line.replace(old, new) for line in LLAMA] if old else LLAMA
+    lines = [line.replace(old, new) for line in LLAMA_CPP] if old else LLAMA_CPP
     assert judged(capsys, write(tmp_path, lines))[0] == bool(old)
 
 
@@ -360,23 +349,6 @@ def test_a_trial_context_may_leave_less_than_nothing(capsys: Capture, tmp_path: 
         "+      72 +     493) + 17592186029324 |"
     )
     assert judged(capsys, write(tmp_path, [line]))[0] == 0
-
-
-OLLAMA = [
-    f'time=2026-10-03T13:18:04.224Z level=INFO source=device.go:240 msg="{what}" device=CUDA0 '
-    f'size="{size}"'
-    for what, size in (
-        ("model weights", "11.8 GiB"),
-        ("kv cache", "300.0 MiB"),
-        ("compute graph", "508.0 MiB"),
-    )
-] + ['time=2026-10-03T13:18:04.224Z level=INFO msg="total memory" size="12.6 GiB"']
-LMDEPLOY = [  # InternLM/lmdeploy#3950
-    "[TM][INFO] [BlockManager] block_size = 0.844 MB",
-    "[TM][INFO] [BlockManager] max_block_count = 1740",
-    "[TM][INFO] [BlockManager] chunk_size = 1740",
-    "[TM][WARNING] No enough blocks for `session_len` (131072), `session_len` truncated to 111360.",
-]
 
 
 @pytest.mark.parametrize(

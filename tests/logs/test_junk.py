@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -19,7 +20,17 @@ from kvplan.solver.logs.reading.interval import GIB, Interval, least_of, printed
 from kvplan.solver.logs.reading.lines import LONGEST, lines_with
 from kvplan.solver.logs.reading.scan import scan
 from support.cli import run_kvplan, spawn
-from support.logs import SGLANG_DRAFT, TRTLLM, VLLM_0, atom_lines, budget_line, write
+from support.logs import (
+    LLAMA_CPP,
+    LMDEPLOY,
+    OLLAMA,
+    SGLANG_DRAFT,
+    TRTLLM,
+    VLLM_0,
+    atom_lines,
+    budget_line,
+    write,
+)
 
 Capture = pytest.CaptureFixture[str]
 LLAMA = [budget_line(line) for line in atom_lines("443b280", "Meta-Llama")]
@@ -85,6 +96,20 @@ def test_mangled_lines_never_raise(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes(lines))
     assert scan([str(path)])
+
+
+@pytest.mark.parametrize("digits", [1000, 1001, 6000])
+@pytest.mark.parametrize(
+    "lines", [LLAMA, VLLM_0, SGLANG_DRAFT, TRTLLM, LLAMA_CPP, OLLAMA, LMDEPLOY]
+)
+def test_a_figure_of_too_many_digits_is_passed_over(
+    lines: list[str], digits: int, capsys: Capture, tmp_path: Path
+) -> None:
+    text = "\n".join(lines)
+    for figure in re.finditer(r"\d+", text):
+        longer = text[: figure.start()] + "9" * digits + text[figure.end() :]
+        done = run_kvplan(capsys, "check-log", write(tmp_path, [longer]))
+        assert done.code in (0, 1), (figure, done.err)
 
 
 class Endless(io.RawIOBase):

@@ -111,3 +111,27 @@ TRTLLM = [  # triton-inference-server/tutorials#150
     "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 78.30 GiB for max tokens in paged KV cache "
     "(3731744).",
 ]
+LLAMA_CPP = [
+    "llama_kv_cache:      CUDA0 KV buffer size =  4352.00 MiB",
+    "llama_kv_cache: size = 4352.00 MiB ( 32768 cells,  64 layers,  1/1 seqs), K (q8_0): "
+    "2176.00 MiB, V (q8_0): 2176.00 MiB",
+    "common_memory_breakdown_print: |   - CUDA0 (RTX PRO 6000)  | 97247 = 94682 + (  1815 =    "
+    "650 +       0 +    1164) +         749 |",
+    "common_memory_breakdown_print: |   - Host                |    31144 = 30956 +       0 +     "
+    "188                |",
+]
+OLLAMA = [
+    f'time=2026-10-03T13:18:04.224Z level=INFO source=device.go:240 msg="{what}" device=CUDA0 '
+    f'size="{size}"'
+    for what, size in (
+        ("model weights", "11.8 GiB"),
+        ("kv cache", "300.0 MiB"),
+        ("compute graph", "508.0 MiB"),
+    )
+] + ['time=2026-10-03T13:18:04.224Z level=INFO msg="total memory" size="12.6 GiB"']
+LMDEPLOY = [  # InternLM/lmdeploy#3950
+    "[TM][INFO] [BlockManager] block_size = 0.844 MB",
+    "[TM][INFO] [BlockManager] max_block_count = 1740",
+    "[TM][INFO] [BlockManager] chunk_size = 1740",
+    "[TM][WARNING] No enough blocks for `session_len` (131072), `session_len` truncated to 111360.",
+]

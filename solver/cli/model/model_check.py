@@ -11,10 +11,10 @@ from kvplan.models.messages import shown
 from kvplan.solver.cli.model.model_numbers import NUMBER, Number, numbers_in, within
 from kvplan.solver.cli.model.model_raw import compare_raw, forms_of
 from kvplan.solver.logs.reading.interval import UNITS
+from kvplan.solver.logs.reading.lines import cleaned
 from kvplan.solver.logs.reading.prefix import unescaped
 
 Figures = Mapping[str, str]
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def compare_lines(
@@ -38,7 +38,7 @@ def compare_lines(
     every = [figures for figures, _ in plans]
     differences: list[str] = []
     for line in expected:
-        text = " ".join(_COLOUR.sub("", unescaped(line)).split())
+        text = " ".join(cleaned(unescaped(line)).split())
         raw = compare_raw(forms, text)
         differences += _line(every, text) if raw is None else raw
     return differences

@@ -9,6 +9,8 @@ from typing import BinaryIO
 LONGEST = 16 * 2**10
 """Bytes of a line that are looked at; what is beyond is skipped."""
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_NO_FIGURE = re.compile(r"(?:\d[,.]?){1001,}")
+"""Digits in one run that no engine prints and that Python does not read as a number."""
 
 
 def lines_with(
@@ -30,7 +32,12 @@ def lines_with(
         if wanted.search(raw):
             # A progress bar leaves several lines in one, parted by carriage returns.
             for part in raw.decode("utf-8", "replace").replace("\0", "").split("\r"):
-                yield number, _COLOUR.sub("", part).strip()
+                yield number, cleaned(part).strip()
+
+
+def cleaned(text: str) -> str:
+    """A line without the colours of a terminal, and without digits too many for a figure."""
+    return _NO_FIGURE.sub("...", _COLOUR.sub("", text))
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
