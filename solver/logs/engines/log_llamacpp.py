@@ -14,11 +14,11 @@ from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
 from kvplan.solver.logs.reading.assemble import assemble
 from kvplan.solver.logs.reading.events import Event, EventReader
+from kvplan.solver.logs.reading.interval import FIGURE as _N
 from kvplan.solver.logs.reading.interval import MIB, Interval, printed
 from kvplan.solver.logs.reading.prefix import source_of, unescaped
 from kvplan.solver.logs.reading.record import RankLog
 
-_N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _CACHE = re.compile(
     rf"size =\s*{_N} MiB \(\s*(\d+) cells,\s*(\d+) layers,\s*(\d+)(?:/(\d+))? seqs\)"
     rf"(?:,\s*[KR] \((\w+)\):\s*{_N} MiB,\s*[VS] \((\w+)\):\s*{_N} MiB)?"

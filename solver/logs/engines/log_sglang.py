@@ -10,11 +10,11 @@ from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
 from kvplan.solver.logs.reading.assemble import assemble
 from kvplan.solver.logs.reading.events import Event, EventReader
+from kvplan.solver.logs.reading.interval import FIGURE as _N
 from kvplan.solver.logs.reading.interval import Interval, printed
 from kvplan.solver.logs.reading.prefix import places, source_of, unescaped
 from kvplan.solver.logs.reading.record import CORE, RankLog
 
-_N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _TAG = re.compile(r"\[(?:[^\[\]]*?\s)?((?:(?:[A-Z]+_)?(?:DP|PP|TP|EP|CP|DCP|SP)\d+\s?)+)\]")
 _POOL = re.compile(r"(?<!Virtual)KV Cache is allocated\..{0,60}?#tokens: (\d{1,18})")
 _SIZE = re.compile(rf"\b(K|V|KV|Cache) size: {_N} GB")

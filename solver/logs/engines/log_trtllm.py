@@ -10,11 +10,11 @@ import re
 
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
+from kvplan.solver.logs.reading.interval import FIGURE as _N
 from kvplan.solver.logs.reading.interval import Interval, printed
 from kvplan.solver.logs.reading.prefix import rank_of, source_of, unescaped
 from kvplan.solver.logs.reading.record import CORE, MOST_RANKS, Failure, RankLog
 
-_N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _WORLD = re.compile(r"MPI size: (\d{1,9})")
 _BLOCKS = re.compile(r"tokens per block=(\d{1,9}), primary blocks=(\d{1,18})")
 _SEQUENCE = re.compile(r"blocks per sequence: (\d{1,18}) \[window size=(\d{1,18})\]")

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
+from kvplan.solver.logs.reading.interval import FIGURE as _N
 from kvplan.solver.logs.reading.interval import Interval, printed
 
-_N = r"(-?\d{1,20}(?:\.\d{1,20})?)"
 _COUNT = r"(-?\d[\d,]{0,30})"
 
 _PATTERNS = {

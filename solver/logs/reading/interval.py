@@ -8,6 +8,8 @@ from typing import NamedTuple
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 UNITS = {"": 1, "B": 1, "KB": KIB, "MB": MIB, "GB": GIB, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 """Engines divide by powers of two and print GB or GiB alike."""
+FIGURE = r"(-?\d{1,20}(?:\.\d{1,20})?)"
+"""A printed figure, as a group of a pattern."""
 
 
 class Interval(NamedTuple):
