@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -86,15 +86,22 @@ def by_classes(residues: Residues, fits: Callable[[int], bool], low: int, high: 
     return max(found, default=None)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_largest_that_fits_is_found_whatever_the_limits(name: str) -> None:
-    instance = CASES[name]
-    needs, rng = needs_of(instance), random.Random(name)
-    residues = Residues(instance, 0)
+def drawn(
+    instance: Instance, needs: dict[int, tuple[int, ...]], seed: str
+) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Limits by pool, and a range of capacities."""
+    rng = random.Random(seed)
     for _ in range(120):
         limits = limits_of(needs, rng)
         low = rng.randint(instance.fitted[0].least, MOST)
-        high = rng.randint(low, MOST)
+        yield limits, low, rng.randint(low, MOST)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_largest_that_fits_is_found_whatever_the_limits(name: str) -> None:
+    instance = CASES[name]
+    needs, residues = needs_of(instance), Residues(instance, 0)
+    for limits, low, high in drawn(instance, needs, name):
         fitting = {c: all(map(int.__le__, needs[c], limits)) for c in range(low, high + 1)}
         found = by_classes(residues, fitting.__getitem__, low, high)
         assert found == last(fitting.values(), low)
@@ -150,12 +157,8 @@ def test_without_a_window_a_class_is_as_fine_as_the_blocks_allow() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_least_needs_contain_a_fit_if_there_is_one(name: str) -> None:
     instance = CASES[name]
-    needs, rng = needs_of(instance), random.Random(name)
-    residues = Residues(instance, 0)
-    for _ in range(120):
-        limits = limits_of(needs, rng)
-        low = rng.randint(instance.fitted[0].least, MOST)
-        high = rng.randint(low, MOST)
+    needs, residues = needs_of(instance), Residues(instance, 0)
+    for limits, low, high in drawn(instance, needs, name):
         points = residues.least(low, high)
         assert all(low <= point <= high for point in points)
         anywhere = any(all(map(int.__le__, needs[c], limits)) for c in range(low, high + 1))
