@@ -1,4 +1,4 @@
-"""How a question becomes an answer: `plan(problem)`.
+"""How a question becomes an answer: `plan(problem)`; `need(problem)` does not solve.
 
 Solvers are imported on first use, so that the command line's help is quick.
 """
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvplan.solver.digest import digest_of
+    from kvplan.solver.floors import need
     from kvplan.solver.planner import Planner
     from kvplan.solver.solve.plan import plan, solve_confirmed
 
-__all__ = ["Planner", "digest_of", "plan", "solve_confirmed"]
-_HOMES = {"Planner": "planner", "digest_of": "digest"}
+__all__ = ["Planner", "digest_of", "need", "plan", "solve_confirmed"]
+_HOMES = {"Planner": "planner", "digest_of": "digest", "need": "floors"}
 
 
 def __dir__() -> list[str]:

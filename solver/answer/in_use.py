@@ -5,6 +5,29 @@ from __future__ import annotations
 from kvplan.kernels.bytes import expert_bytes, pool_bytes
 from kvplan.kernels.instance import Budget, Instance
 from kvplan.kernels.values import Point
+from kvplan.solver.formulate.formulation import Formulation
+
+
+def bytes_by_phase(
+    formulation: Formulation, point: Point
+) -> tuple[list[dict[str, int]], list[int]]:
+    """Bytes in use by rank and phase, fixed consumers included; and the headroom by rank in them.
+
+    The headroom is what a staging that is charged in every phase takes of the quota.
+    """
+    instance, ranks = formulation.instance, formulation.problem.ranks
+    phases: list[dict[str, int]] = [{} for _ in ranks]
+    headroom = [0 for _ in ranks]
+    for budget in instance.every_budget:
+        quota = ranks[budget.rank].quota_bytes
+        taken = budget_bytes(instance, budget, point) + quota - budget.limit_bytes
+        plain = phases[budget.rank].get(budget.phase)
+        if plain is None:
+            phases[budget.rank][budget.phase] = taken
+        elif taken > plain:  # with a headroom from the staging
+            phases[budget.rank][budget.phase] = taken
+            headroom[budget.rank] = taken - plain
+    return phases, headroom
 
 
 def budget_bytes(instance: Instance, budget: Budget, point: Point) -> int:

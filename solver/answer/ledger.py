@@ -12,7 +12,7 @@ from kvplan.models import Problem
 from kvplan.models.elastic import Staging
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.models.ranks import Rank, RankMemory, Share
-from kvplan.solver.answer.in_use import budget_bytes
+from kvplan.solver.answer.in_use import bytes_by_phase
 from kvplan.solver.formulate.budgets import at_rank
 from kvplan.solver.formulate.formulation import Formulation
 
@@ -20,17 +20,7 @@ from kvplan.solver.formulate.formulation import Formulation
 def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
     """The budget of every rank at a point, feasible or not."""
     instance, problem = formulation.instance, formulation.problem
-    phases: list[dict[str, int]] = [{} for _ in problem.ranks]
-    headroom = [0 for _ in problem.ranks]
-    for budget in instance.every_budget:
-        quota = problem.ranks[budget.rank].quota_bytes
-        taken = budget_bytes(instance, budget, point) + quota - budget.limit_bytes
-        plain = phases[budget.rank].get(budget.phase)
-        if plain is None:
-            phases[budget.rank][budget.phase] = taken
-        elif taken > plain:  # with a headroom from the staging
-            phases[budget.rank][budget.phase] = taken
-            headroom[budget.rank] = taken - plain
+    phases, headroom = bytes_by_phase(formulation, point)
     plans = []
     for index, rank in enumerate(problem.ranks):
         quota, used = rank.quota_bytes, max(phases[index].values())
