@@ -26,7 +26,7 @@ def test_ruff(arguments: tuple[str, ...]) -> None:
 
 
 def test_mypy_strict() -> None:
-    run("mypy", "-p", "kvplan.models", "-p", "kvplan.kernels", "-p", "kvplan.solver")
+    run("mypy", "-p", "kvplan")
 
 
 def test_the_hooks_before_a_commit_are_local_and_run_what_the_tests_run() -> None:
@@ -34,4 +34,4 @@ def test_the_hooks_before_a_commit_are_local_and_run_what_the_tests_run() -> Non
     assert [repo["repo"] for repo in config["repos"]] == ["local"]
     entries = [hook["entry"] for hook in config["repos"][0]["hooks"]]
     assert [entry.split()[:2] for entry in entries[:2]] == [["ruff", "format"], ["ruff", "check"]]
-    assert entries[2:] == ["mypy -p kvplan.models -p kvplan.kernels -p kvplan.solver"]
+    assert entries[2:] == ["mypy -p kvplan"]

@@ -1,4 +1,4 @@
-"""The three folders install under the namespace kvplan, and as nothing else."""
+"""The folders install under one package, kvplan, and as nothing else."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("kernels", "models", "solver")
+FOLDERS = {"kvplan": "face"} | {f"kvplan.{part}": part for part in PARTS}
 PROVIDERS = {"yaml": "pyyaml", "pydantic_core": "pydantic"}  # of a package by another name
 
 
@@ -34,39 +35,42 @@ def setuptools_table() -> dict[str, object]:
 
 def test_every_folder_with_code_is_a_listed_package() -> None:
     folders = {
-        ".".join(("kvplan", *path.parent.relative_to(ROOT).parts))
-        for part in PARTS
-        for path in (ROOT / part).rglob("*.py")
+        ".".join((package, *path.parent.relative_to(ROOT / folder).parts))
+        for package, folder in FOLDERS.items()
+        for path in (ROOT / folder).rglob("*.py")
     }
     assert sorted(folders) == sorted(setuptools_table()["packages"])  # type: ignore[call-overload]
 
 
-def test_every_listed_package_has_an_init_and_every_part_a_map() -> None:
+def test_every_listed_package_has_an_init_and_every_folder_a_map() -> None:
     table = setuptools_table()
-    assert table["package-dir"] == {f"kvplan.{part}": part for part in PARTS}
+    assert table["package-dir"] == FOLDERS
     for package in table["packages"]:  # type: ignore[attr-defined]
-        folder = ROOT.joinpath(*package.split(".")[1:])
+        _, _, inner = package.partition(".")
+        folder = ROOT.joinpath(*inner.split(".")) if inner else ROOT / "face"
         assert (folder / "__init__.py").is_file(), package
-    assert all((ROOT / part / "py.typed").is_file() for part in PARTS)
+    assert all((ROOT / folder / "py.typed").is_file() for folder in FOLDERS.values())
 
 
-def test_the_type_checkers_see_the_folders_through_links() -> None:
-    links = sorted((ROOT / ".typing" / "kvplan").iterdir())
-    assert [link.name for link in links] == list(PARTS)
-    for link in links:
+def test_the_links_show_what_an_install_has() -> None:
+    """An editable install and the type checkers go through them."""
+    links = {link.name: link for link in (ROOT / ".typing" / "kvplan").iterdir()}
+    links.pop("__pycache__", None)
+    faces = {path.name: f"face/{path.name}" for path in (ROOT / "face").glob("*.*")}
+    assert {"__init__.py", "__main__.py", "py.typed"} == faces.keys()
+    targets = faces | {part: part for part in PARTS}
+    assert links.keys() == targets.keys()
+    for name, link in links.items():
         assert link.is_symlink()
-        assert str(link.readlink()) == f"../../{link.name}"
-        assert link.resolve() == ROOT / link.name
+        assert str(link.readlink()) == f"../../{targets[name]}"
+        assert link.resolve() == ROOT / targets[name]
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", FOLDERS.values())
 def test_no_bare_top_level_package(name: str, tmp_path: Path) -> None:
     code = "from importlib.util import find_spec as f; print(f({!r}), f({!r}) is None)"
-    assert run_python(code.format(name, f"kvplan.{name}"), tmp_path) == "None False"
-
-
-def test_the_namespace_has_no_init(tmp_path: Path) -> None:
-    assert run_python("import kvplan; print(kvplan.__file__)", tmp_path) == "None"
+    package = "kvplan" if name == "face" else f"kvplan.{name}"
+    assert run_python(code.format(name, package), tmp_path) == "None False"
 
 
 def test_the_models_import_no_solver_and_no_arrays(tmp_path: Path) -> None:
@@ -87,11 +91,6 @@ def test_the_models_import_no_solver_and_no_arrays(tmp_path: Path) -> None:
         "       or name.startswith(('kvplan.kernels', 'kvplan.solver'))])"
     )
     assert run_python(code, tmp_path) == "[]"
-
-
-def test_the_public_face(tmp_path: Path) -> None:
-    code = "from kvplan.models import InvalidProblem, Plan, Problem; print(Problem.__name__)"
-    assert run_python(code, tmp_path) == "Problem"
 
 
 def imported(folders: tuple[str, ...]) -> Iterator[str]:
@@ -116,5 +115,6 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_used() -> None:
         needed |= {*extras[name]}
     declared = {re.split("[<>=]", each)[0] for each in needed}
     unimported = {"pyarrow"}  # pandas imports it to write .parquet files
-    assert {*imported(PARTS)} <= declared
-    assert declared - {*imported((*PARTS, "notebooks"))} == unimported
+    folders = tuple(FOLDERS.values())
+    assert {*imported(folders)} <= declared
+    assert declared - {*imported((*folders, "notebooks"))} == unimported

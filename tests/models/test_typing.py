@@ -12,7 +12,7 @@ import pytest
 
 from kvplan.models import demands, elastic, goals, pools, problem, ranks, variants
 from kvplan.models.base import Frozen
-from support.installed import ROOT, installed_copy
+from support.installed import ROOT, Way, install
 
 SNIPPET = """
 from fractions import Fraction
@@ -72,8 +72,9 @@ def checked(python: Path, files: list[Path], config: str = "") -> str:
 
 
 @pytest.mark.parametrize("config", ["", "plugins = pydantic.mypy\n"], ids=["plain", "plugin"])
-def test_users_code_type_checks_on_an_installed_copy(config: str, tmp_path: Path) -> None:
-    python = installed_copy(tmp_path / "environment")
+@pytest.mark.parametrize("way", ["wheel", "editable"])
+def test_users_code_type_checks_on_an_installed_copy(way: Way, config: str, tmp_path: Path) -> None:
+    python = install(way, tmp_path).python
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     folder = tmp_path / "user"
