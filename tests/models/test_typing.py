@@ -71,8 +71,10 @@ def checked(python: Path, files: list[Path], config: str = "") -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("config", ["", "plugins = pydantic.mypy\n"], ids=["plain", "plugin"])
-@pytest.mark.parametrize("way", ["wheel", "editable"])
+PLUGIN = "plugins = pydantic.mypy\n"
+
+
+@pytest.mark.parametrize(("way", "config"), [("wheel", ""), ("wheel", PLUGIN), ("editable", "")])
 def test_users_code_type_checks_on_an_installed_copy(way: Way, config: str, tmp_path: Path) -> None:
     python = install(way, tmp_path).python
     text = (ROOT / "README.md").read_text(encoding="utf-8")
