@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
-PARTS = ("kernels", "models", "solver")
+PARTS = ("face", "kernels", "models", "solver")
 MOST_FILES = 7  # of the product, for a new cache kind
 
 
@@ -78,15 +78,13 @@ def patch() -> str:
 
 
 def copied(folder: Path) -> None:
-    """The three folders under one package, as .typing has them, with the patch applied."""
+    """The folders under one package, through links as in .typing, with the patch applied."""
     for part in PARTS:
         shutil.copytree(
             ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "data")
         )
-    package = folder / ".typing" / "kvplan"
-    package.mkdir(parents=True)
-    for part in PARTS:
-        (package / part).symlink_to(Path("..", "..", part))
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / ".typing", folder / ".typing", symlinks=True, ignore=ignored)
     command = ["git", "apply", "--unidiff-zero", "--whitespace=error", "-"]
     done = subprocess.run(
         command, cwd=folder, input=patch(), text=True, capture_output=True, check=False
