@@ -112,4 +112,4 @@ ByStage = Annotated[
         json_schema_input_type=bytes_input() | by_keys(bytes_input()),
     ),
 ]
-"""Bytes, the same everywhere or by stage (consumers and options: by stage or by rank name)."""
+"""Bytes, the same everywhere, by stage or by rank name."""

@@ -11,7 +11,6 @@ from kvplan.models.base import ByStage, Frozen, Name
 from kvplan.models.inputs import ByStageLike, BytesLike, NumberLike, Written
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.schema import (
-    BY_STAGE,
     bytes_input,
     given,
     given_as,
@@ -47,7 +46,7 @@ class Buffer(Frozen):
 
     name: Name | None = Field(default=None, description="for messages")
     bytes: ByStage = Field(
-        description="of one block on one rank; one figure or by stage", json_schema_extra=BY_STAGE
+        description="of one block on one rank; one figure, by stage or by rank name"
     )
     granule: PageGranule = Field(
         default=1, description="the allocation is rounded up to a multiple"
@@ -76,7 +75,8 @@ class Pool(Frozen):
 
     name: Name = Field(description="unique among the pools")
     bytes: ByStage | None = Field(
-        default=None, description="of one block on one rank: one buffer", json_schema_extra=BY_STAGE
+        default=None,
+        description="of one block: one buffer; one figure, by stage or by rank name",
     )
     granule: PageGranule | None = Field(default=None, description="of that one buffer (default 1)")
     buffers: tuple[Buffer, ...] | None = Field(

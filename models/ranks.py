@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from kvplan.models.base import Frozen, Name, TextKeys
+from kvplan.models.base import ByStage, Frozen, Name, TextKeys
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import BytesLike, NumberLike, Written
@@ -283,3 +283,10 @@ class Rank(Frozen):
         assert self.memory is not None
         shares = (self.memory.utilization_share, self.memory.physical_share)
         return min(share for share in shares if share is not None)
+
+
+def at_rank(value: ByStage, rank: Rank) -> int:
+    """Bytes on a rank of a figure by stage or by rank name; the rank's own name wins."""
+    if isinstance(value, int):
+        return value
+    return value.get(rank.name, value.get(str(rank.stage), 0))

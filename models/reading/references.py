@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from kvplan.models.elastic import Consumer, Option
 from kvplan.models.errors import Fault
 from kvplan.models.messages import one_of, path_to, shown
 from kvplan.models.pools import Cache
+from kvplan.models.ranks import Rank, at_rank
 from kvplan.models.reading.faults import first_faults
 from kvplan.models.reading.variables import fill_faults, goal_faults, known_variables, relax_faults
 
@@ -142,15 +143,33 @@ def _fits_prefix(path: str, request: Request, prefix_tokens: int) -> Iterator[Fa
         yield Fault(f"{path}.history", expected, str(request.history_tokens))
 
 
-def _stage_figures(problem: Problem) -> Iterator[Fault]:
-    """Bytes by stage: every stage of a rank, no other, and not zero everywhere."""
-    stages = [str(stage) for stage in problem.stages]
+def _pool_figures(problem: Problem) -> Iterator[Fault]:
+    """Bytes of blocks: a figure for every rank, by its name or its stage, and not zero on all."""
+    stages = {str(stage): None for stage in problem.stages}
+    names = {rank.name: None for rank in problem.ranks}
     for p, pool in enumerate(problem.pools):
         for k, buffer in enumerate(pool.layout):
             path = f"pools[{p}].bytes" if pool.buffers is None else f"pools[{p}].buffers[{k}].bytes"
-            yield from _by_keys(path, buffer.bytes, stages)
-            if not any(figures(buffer.bytes)):
+            if not isinstance(buffer.bytes, int):
+                yield from _rank_keys(path, buffer.bytes, stages, names)
+                yield from _no_figure(path, buffer.bytes, problem.ranks, names)
+            if not any(at_rank(buffer.bytes, rank) for rank in problem.ranks):
                 yield Fault(path, "bytes above 0 on some stage", "0 on every stage")
+
+
+def _no_figure(
+    path: str, value: Mapping[str, int], ranks: Sequence[Rank], names: dict[str, None]
+) -> Iterator[Fault]:
+    """The first rank that has a figure neither by its name nor by its stage."""
+    stages = {str(rank.stage): None for rank in ranks}
+    bare = [rank for rank in ranks if rank.name not in value and str(rank.stage) not in value]
+    if not bare or not all(key in stages or key in names for key in value):
+        return
+    if any(key in names for key in value):
+        expected = f"a figure for each rank, by its name or its stage: {one_of(names)}"
+        yield Fault(path, expected, f"none for {shown(bare[0].name)}")
+    else:
+        yield Fault(path, f"a figure for each stage: {one_of(stages)}", f"none for {bare[0].stage}")
 
 
 def _experts(problem: Problem) -> Iterator[Fault]:
@@ -225,7 +244,7 @@ _CHECKS = (
     _staging,
     _headrooms,
     _prefixes,
-    _stage_figures,
+    _pool_figures,
     _experts,
     _consumers,
 )

@@ -11,6 +11,7 @@ from kvplan.models.errors import Infeasible
 from kvplan.models.goals import Fill, Goal
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
+from kvplan.models.ranks import at_rank
 from kvplan.models.units import human_bytes
 from kvplan.solver.solve.plan import plan
 
@@ -81,14 +82,10 @@ def most(problem: Problem) -> int:
 
 
 def idle_text(problem: Problem, answer: Plan, pool: str, used: int) -> str:
-    """Blocks of a pool that `used` blocks leave idle, and their bytes on the first rank's stage."""
+    """Blocks of a pool that `used` blocks leave idle, and their bytes on the first rank."""
     entry = next(one for one in problem.pools if one.name == pool)
     idle = answer.blocks[pool] - entry.reserved_blocks - used
-    stage = str(problem.ranks[0].stage)
-    each = sum(
-        buffer.bytes if isinstance(buffer.bytes, int) else buffer.bytes[stage]
-        for buffer in entry.layout
-    )
+    each = sum(at_rank(buffer.bytes, problem.ranks[0]) for buffer in entry.layout)
     return f"{idle} blocks ({human_bytes(idle * each)})"
 
 

@@ -11,9 +11,8 @@ from kvplan.kernels.values import Point
 from kvplan.models import Problem
 from kvplan.models.elastic import Staging
 from kvplan.models.plan import LedgerLine, RankPlan
-from kvplan.models.ranks import Rank, RankMemory, Share
+from kvplan.models.ranks import Rank, RankMemory, Share, at_rank
 from kvplan.solver.answer.in_use import bytes_by_phase
-from kvplan.solver.formulate.budgets import at_rank
 from kvplan.solver.formulate.formulation import Formulation
 
 

@@ -67,9 +67,14 @@ def living(thing: Consumer | Option, rank: Rank, phase: str) -> int:
     """Bytes of a consumer or option; a rank's own figure goes before its stage's."""
     if thing.phases is not None and phase not in thing.phases:
         return 0
-    if isinstance(thing.bytes, int):
-        return thing.bytes
-    return thing.bytes.get(rank.name, thing.bytes.get(str(rank.stage), 0))
+    return on_rank(thing.bytes, rank)
+
+
+def on_rank(figure: int | Mapping[str, int], rank: Rank) -> int:
+    """Read a figure that may be given by stage or by rank name, or left out for a rank."""
+    if isinstance(figure, int):
+        return figure
+    return figure.get(rank.name, figure.get(str(rank.stage), 0))
 
 
 def at_stage(figure: int | Mapping[str, int], stage: int) -> int:
@@ -82,13 +87,10 @@ def auto_granule(quota: int) -> int:
     return 2 * 2**20 << sum([quota >= step * 2**30 for step in (2, 4, 8, 16)])
 
 
-def layout_of(problem: Problem, stage: int, auto: int) -> list[Buffers]:
-    """Buffers of every pool on a stage, where an "auto" granule is `auto` bytes."""
+def layout_of(problem: Problem, rank: Rank, auto: int) -> list[Buffers]:
+    """Buffers of every pool on a rank, where an "auto" granule is `auto` bytes."""
     return [
-        [
-            (at_stage(b.bytes, stage), auto if b.granule == "auto" else b.granule)
-            for b in pool.layout
-        ]
+        [(on_rank(b.bytes, rank), auto if b.granule == "auto" else b.granule) for b in pool.layout]
         for pool in problem.pools
     ]
 

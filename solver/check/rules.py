@@ -79,7 +79,10 @@ class Check:
         self._quotas = [quota_of(rank) for rank in problem.ranks]
         self._limits = [[*limits_of(problem, rank)] for rank in problem.ranks]
         self._slots = dict[tuple[int, int | None], int]()  # bytes by stage and slots
-        self._layouts = dict[tuple[int, int], list[Buffers]]()  # by stage and "auto" granule
+        self._layouts = dict[tuple[int | str, int], list[Buffers]]()  # by rank or stage, granule
+        pools = problem.pools if len(problem.ranks) > 1 else ()
+        sizes = [b.bytes for pool in pools for b in pool.layout if not isinstance(b.bytes, int)]
+        self._named_ranks = {key for figures in sizes for key in figures}
         self._in_flight = problem.prefill.batches_in_flight if problem.prefill else 1
         self._has_auto, fill = problem.has_auto_granules, problem.fill
         self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
@@ -174,9 +177,9 @@ class Check:
         each, auto = self.problem.ranks[rank], 0
         if self._has_auto:
             auto = self._granules.get(each.name) or auto_granule(quota)
-        key = each.stage, auto
+        key = each.name if each.name in self._named_ranks else each.stage, auto
         if key not in self._layouts:
-            self._layouts[key] = layout_of(self.problem, *key)
+            self._layouts[key] = layout_of(self.problem, each, auto)
         return self._layouts[key]
 
     def _free(

@@ -9,7 +9,7 @@ from kvplan.kernels.instance import Budget, Buffers
 from kvplan.models import Problem
 from kvplan.models.base import ByStage
 from kvplan.models.elastic import Consumer, Option
-from kvplan.models.ranks import Rank
+from kvplan.models.ranks import Rank, at_rank
 
 GIB = 2**30
 _LEAST_AUTO_GRANULE = 2 * 2**20
@@ -27,13 +27,6 @@ def auto_granule(quota_bytes: int) -> int:
 def rank_granule(rank: Rank, granules: Mapping[str, int]) -> int:
     """The "auto" granule of a rank: held from an earlier plan, or from its quota."""
     return granules.get(rank.name) or auto_granule(rank.quota_bytes)
-
-
-def at_rank(value: ByStage, rank: Rank) -> int:
-    """Bytes on a rank of a figure by stage or by rank name; the rank's own name wins."""
-    if isinstance(value, int):
-        return value
-    return value.get(rank.name, value.get(str(rank.stage), 0))
 
 
 def at_stage(value: ByStage, stage: int) -> int:
@@ -56,12 +49,11 @@ class Layout(NamedTuple):
 
 def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ...]:
     """(block bytes, granule) of every buffer that takes bytes on a rank, by pool."""
-    stage = rank.stage
     layout: list[Buffers] = []
     for pool in problem.pools:
         buffers = []
         for buffer in pool.layout:
-            size = buffer.bytes if isinstance(buffer.bytes, int) else at_stage(buffer.bytes, stage)
+            size = buffer.bytes if isinstance(buffer.bytes, int) else at_rank(buffer.bytes, rank)
             if size:
                 buffers.append((size, granule if buffer.granule == "auto" else buffer.granule))
         layout.append(tuple(buffers))
@@ -95,12 +87,12 @@ def build_budgets(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget
         stage: at_stage(problem.experts.layers, stage) if problem.experts else 0
         for stage in problem.stages
     }
-    layouts: dict[tuple[int, int], Layout] = {}
+    layouts: dict[tuple[int | str, int], Layout] = {}
     budgets: list[Budget] = []
-    phases = problem.phases
+    phases, named = problem.phases, _named_ranks(problem)
     for index, rank in enumerate(problem.ranks):
         granule = rank_granule(rank, granules)
-        key = (rank.stage, granule)
+        key = (rank.name if rank.name in named else rank.stage, granule)
         if key not in layouts:
             pools = pool_layout(problem, rank, granule)
             layouts[key] = Layout(pools, layers[rank.stage], staging[rank.stage])
@@ -108,6 +100,14 @@ def build_budgets(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget
         if rank.memory is not None:
             budgets += _headroom_budgets(problem, index, layouts[key])
     return tuple(budgets)
+
+
+def _named_ranks(problem: Problem) -> set[str]:
+    """Ranks whose blocks may differ from those of their stage: keys of bytes by rank name."""
+    if len(problem.ranks) == 1:
+        return set()
+    buffers = [buffer for pool in problem.pools for buffer in pool.layout]
+    return {key for b in buffers if not isinstance(b.bytes, int) for key in b.bytes}
 
 
 def _budget(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:

@@ -97,12 +97,14 @@ def pool_by_budget(
 ) -> Array:  # [count, budget]
     """Bytes of a pool in every budget at every count of blocks."""
     absent = [0] * len(allocated)
-    columns: dict[tuple[int, int], list[int]] = {}
+    columns: dict[tuple[int, ...], list[int]] = {}
 
     def column(budget: Budget) -> list[int]:
-        place = (budget.rank.stage, memory.quota_of(budget.rank).bytes)
+        quota, sizes = memory.quota_of(budget.rank).bytes, [b.bytes for b in pool.layout]
+        place = (quota, *[memory.figure_of(size, budget.rank) for size in sizes])
         if place not in columns:
-            columns[place] = [memory.pool_bytes(pool, *place, count) for count in allocated]
+            taken = [memory.pool_bytes(pool, budget.rank, quota, count) for count in allocated]
+            columns[place] = taken
         return columns[place]
 
     lines = [absent if budget.phase == "load" else column(budget) for budget in budgets]

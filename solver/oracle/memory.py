@@ -75,12 +75,12 @@ def at_stage(figure: int | Mapping[str, int], stage: int) -> int:
     return figure if isinstance(figure, int) else figure[str(stage)]
 
 
-def pool_bytes(pool: Pool, stage: int, quota: int, allocated: int) -> int:
+def pool_bytes(pool: Pool, rank: Rank, quota: int, allocated: int) -> int:
     """Bytes of a pool on a rank: every buffer is an allocation of its own."""
     total = 0
     for buffer in pool.layout:
         granule = auto_granule(quota) if buffer.granule == "auto" else buffer.granule
-        total += pages(allocated * at_stage(buffer.bytes, stage), granule)
+        total += pages(allocated * figure_of(buffer.bytes, rank), granule)
     return total
 
 
@@ -131,9 +131,17 @@ def expert_bytes(experts: Experts, stage: int, slots: int) -> int:
 
 def fixed_bytes(thing: Consumer | Option, rank: Rank) -> int:
     """Bytes of a consumer or an option on a rank; the rank's own figure goes before its stage's."""
-    if isinstance(thing.bytes, int):
-        return thing.bytes
-    return thing.bytes.get(rank.name, thing.bytes.get(str(rank.stage), 0))
+    return figure_of(thing.bytes, rank)
+
+
+def figure_of(figures: int | Mapping[str, int], rank: Rank) -> int:
+    """A figure of one rank: its own, else that of its stage, else 0."""
+    if isinstance(figures, int):
+        return figures
+    for key in (rank.name, str(rank.stage)):
+        if key in figures:
+            return figures[key]
+    return 0
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,7 @@ def items(problem: Problem, rank: Rank, residents: Residents) -> Iterator[Item]:
     for thing in things:
         yield Item(thing.name, fixed_bytes(thing, rank), thing.phases or every)
     for pool in problem.pools:
-        taken = pool_bytes(pool, rank.stage, quota, residents.allocated[pool.name])
+        taken = pool_bytes(pool, rank, quota, residents.allocated[pool.name])
         yield Item(pool.name, taken, serving)
     yield Item("staging", staging_bytes(problem, rank.stage, residents.chunk), ("prefill",))
     if problem.experts is not None:

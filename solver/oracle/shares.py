@@ -30,7 +30,7 @@ def shares(replay: Replay) -> Iterator[rules.Found]:
         for rank in replay.problem.ranks:
             cap = max(0, math.floor(share_of[pool.name] * _rest(replay, rank, set(share_of))))
             allocated = replay.plan.blocks[pool.name]
-            taken = pool_bytes(pool, rank.stage, quota_of(rank).bytes, allocated)
+            taken = pool_bytes(pool, rank, quota_of(rank).bytes, allocated)
             if taken > cap:
                 text = f"expected at most {exact_bytes(cap)}, got {exact_bytes(taken)}"
                 yield "shares", f"{pool.name}/{rank.name}", text

@@ -11,9 +11,10 @@ from kvplan.kernels.values import Point
 from kvplan.models import Problem
 from kvplan.models.goals import Fill
 from kvplan.models.plan import LedgerLine, RankPlan
+from kvplan.models.ranks import at_rank
 from kvplan.solver.answer.ledger import rank_plans
 from kvplan.solver.answer.shortages import floor_point
-from kvplan.solver.formulate.budgets import at_rank, lives_in
+from kvplan.solver.formulate.budgets import lives_in
 from kvplan.solver.formulate.formulation import formulate
 
 _NO_FILL = Fill(none=True)

@@ -42,11 +42,33 @@ POOLS: Table = {
     ),
     "bytes of an unknown stage": (
         small(pools=[{"name": "p", "bytes": {0: 4, 7: 4}}]),
-        "pools[0].bytes.7: expected a stage of a rank: one of 0, got '7'",
+        "pools[0].bytes.7: expected a stage or a rank: one of 0, r0, got '7'",
     ),
     "bytes of no stage": (
         small(pools=[{"name": "p", "bytes": {}}]),
         "pools[0].bytes: expected one figure, or figures by stage or rank, got an empty mapping",
+    ),
+    "bytes of one rank of two": (
+        {
+            "ranks": [{"name": "r0", "quota": 1}, {"name": "r1", "quota": 1}],
+            "pools": [{"name": "p", "bytes": {"r0": 4}}],
+        },
+        "pools[0].bytes: expected a figure for each rank, by its name or its stage: "
+        "one of r0, r1, got none for 'r1'",
+    ),
+    "bytes by a rank that is named like its stage": (
+        {
+            "ranks": [{"name": "0", "quota": 1}],
+            "pools": [{"name": "p", "buffers": [{"bytes": {0: 4}}]}],
+        },
+        "pools[0].buffers[0].bytes.0: expected a key that names one thing, got a stage and a rank",
+    ),
+    "bytes above zero of a stage whose only rank has none": (
+        {
+            "ranks": [{"name": "r0", "quota": 1}],
+            "pools": [{"name": "p", "bytes": {0: 4, "r0": 0}}],
+        },
+        "pools[0].bytes: expected bytes above 0 on some stage, got 0 on every stage",
     ),
     "bytes of one stage of two": (
         small(pools=[{"name": "p", "bytes": {0: 4}}])

@@ -114,7 +114,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "bytes and buffers": {"pools": [{"name": "p", "bytes": 1, "buffers": [{"bytes": 1}]}]},
     "no buffer": {"pools": [{"name": "p", "buffers": []}]},
     "a granule beside buffers": {"pools": [{"name": "p", "granule": 2, "buffers": [{"bytes": 1}]}]},
-    "bytes by a stage that is no number": {"pools": [{"name": "p", "bytes": {"gpu": 1}}]},
+    "layers by a stage that is no number": {"experts": {"slot_bytes": 1, "layers": {"gpu": 1}}},
     "a window without its width": {"caches": [{"name": "c", "kind": "window"}]},
     "a field of another kind": {"caches": [{"name": "c", "kind": "full", "window": 8}]},
     "a field of another window": {

@@ -44,7 +44,7 @@ def domains(problem: Problem) -> dict[str, list[int]]:
     for pool in problem.pools:
         most = 0
         while all(
-            memory.pool_bytes(pool, rank.stage, rank.quota_bytes, most + 1) <= rank.quota_bytes
+            memory.pool_bytes(pool, rank, rank.quota_bytes, most + 1) <= rank.quota_bytes
             for rank in problem.ranks
         ):
             most += 1

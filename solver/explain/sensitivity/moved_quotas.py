@@ -8,10 +8,11 @@ from fractions import Fraction
 from kvplan.kernels.instance import Instance
 from kvplan.models import Problem
 from kvplan.models.elastic import Consumer, Option
+from kvplan.models.ranks import at_rank
 from kvplan.solver.answer.in_use import budget_bytes
 from kvplan.solver.answer.shortages import shortage_at_floors
 from kvplan.solver.explain.feasible import goal_values
-from kvplan.solver.formulate.budgets import at_rank, auto_granule, build_budgets, merge_budgets
+from kvplan.solver.formulate.budgets import auto_granule, build_budgets, merge_budgets
 from kvplan.solver.formulate.formulation import formulate
 
 Values = tuple[Fraction, ...]

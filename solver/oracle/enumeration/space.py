@@ -21,7 +21,7 @@ from kvplan.solver.oracle.byte_tables import (
 )
 from kvplan.solver.oracle.combinations import Settings
 from kvplan.solver.oracle.enumeration.demand import Axis, Demand, capacity_axis, least_need, named
-from kvplan.solver.oracle.memory import at_stage, quota_of
+from kvplan.solver.oracle.memory import figure_of, quota_of
 
 
 class PoolTable(NamedTuple):
@@ -72,7 +72,7 @@ class Space:
         """Every count up to what a quota could hold; bytes before rounding bound it from above."""
         most = [] if pool.max_blocks is None else [pool.max_blocks]
         for rank in self.problem.ranks:
-            block = sum(at_stage(buffer.bytes, rank.stage) for buffer in pool.layout)
+            block = sum(figure_of(buffer.bytes, rank) for buffer in pool.layout)
             if block > 0:
                 most.append(quota_of(rank).bytes // block - pool.reserved_blocks)
         self.check_size(min(most) + 1)

@@ -219,3 +219,12 @@ def test_the_tightest_of_many_ranks_rules_the_plan() -> None:
     heavy = {"name": "heavy", "bytes": {"r3": 40}}
     assert agreed(micro(ranks=ranks)).blocks == {"p": 10}
     assert agreed(micro(ranks=ranks, consumers=[heavy])).blocks == {"p": 8}
+
+
+def test_blocks_may_differ_between_the_ranks_of_a_stage() -> None:
+    """10 bytes a block on the stage, 25 on one rank of it: the dearer rank bounds the count."""
+    ranks = [{"name": name, "quota": 100} for name in ("a", "b", "c")]
+    problem = micro(ranks=ranks, **pool(buffers=[{"bytes": {0: 10, "b": 25}}]))
+    answer = agreed(problem)
+    assert answer.blocks == {"p": 4}
+    assert [rank.used for rank in answer.ranks] == [40, 100, 40]

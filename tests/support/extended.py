@@ -1,0 +1,54 @@
+"""Random small problems with parts of the format that `support.instances` leaves out.
+
+They are drawn on top of its problems from numbers of their own, so that its problems stay the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support.draw import Data, Draw
+from support.instances import random_problem
+from support.quotas import with_quotas
+
+Part = Callable[[Draw, Data], None]
+
+
+def extended_problem(seed: int, *parts: str) -> Data:
+    """Plain data of a small problem with these parts of `PARTS`, and perhaps others.
+
+    Parameters
+    ----------
+    seed : equal seeds and parts give equal problems.
+    """
+    draw = Draw(seed + 4 * 10**9, {})
+    data = random_problem(seed)
+    wanted = {*parts, *[part for part in PARTS if draw.chance(0.3)]}
+    for name, part in PARTS.items():
+        if name in wanted:
+            part(draw, data)
+    for rank in data["ranks"]:
+        rank.pop("memory", None)
+        rank["quota"] = 2**50
+    return with_quotas(draw, data)
+
+
+def _rank_bytes(draw: Draw, data: Data) -> None:
+    """Blocks whose bytes differ between the ranks of a stage."""
+    if len(data["ranks"]) == 1:
+        data["ranks"] = [*data["ranks"], {**data["ranks"][0], "name": "twin"}]
+    for pool in data["pools"]:
+        for buffer in pool.get("buffers", [pool]):
+            figure = buffer["bytes"]
+            most = figure if isinstance(figure, int) else max(figure.values())
+            named = {
+                rank["name"]: draw.one((most, most // 2 + 1, 0))
+                for rank in data["ranks"]
+                if isinstance(figure, int) or draw.chance(0.6)
+            }
+            first = data["ranks"][0]["name"]
+            named[first] = most  # or no rank holds the pool
+            buffer["bytes"] = named if isinstance(figure, int) else {**figure, **named}
+
+
+PARTS: dict[str, Part] = {"rank_bytes": _rank_bytes}
