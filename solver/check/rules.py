@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models.problem import Problem, request_name
+from kvplan.models.ranks import Rank
 from kvplan.models.units import exact_bytes
 from kvplan.solver.check.bytes import (
-    Buffers,
     auto_granule,
+    layer_bytes,
     layout_of,
     limits_of,
-    pools_bytes,
+    pool_bytes,
     quota_of,
     slots_bytes,
     staging_bytes,
@@ -21,7 +22,6 @@ from kvplan.solver.check.bytes import (
 from kvplan.solver.check.needs import BatchNeed, rule_of, structural_floors
 from kvplan.solver.check.ranges import expert_faults, fitted_faults, is_candidate, least_kept
 
-MOST_KEPT = 64
 NONE: Mapping[str, int] = {}
 
 
@@ -37,18 +37,6 @@ class Decisions(NamedTuple):
     copies: int | None  # of the batch that fill names
 
 
-class Pool(NamedTuple):
-    """What limits usable blocks."""
-
-    name: str
-    reserved: int
-    multiple: int
-    most: int | None
-    least: int
-    num: int  # of the utilization
-    den: int
-
-
 class Check:
     """The rules of one problem, read once and kept where it is planned again.
 
@@ -61,33 +49,32 @@ class Check:
     def __init__(
         self, problem: Problem, granules: Mapping[str, int] = NONE, floors: Mapping[str, int] = NONE
     ) -> None:
-        self.problem, self._granules = problem, granules
-        names = [pool.name for pool in problem.pools]
-        rules = [rule_of(problem, names, each) for each in problem.caches]
-        use = problem.resume_utilization.as_integer_ratio()
-        self._pools = [
-            Pool(
-                *(pool.name, pool.reserved_blocks, pool.multiple_of, pool.max_blocks),
-                max(floor, pool.min_blocks, floors.get(pool.name, 0)),
-                *(use if pool.resume_headroom else (1, 1)),
-            )
-            for pool, floor in zip(problem.pools, structural_floors(rules, len(names)), strict=True)
+        self.problem, pools, self._granules = problem, problem.pools, granules
+        names = [pool.name for pool in pools]
+        rules = [
+            rule_of(each, names.index(problem.pool_of(each)), problem.tokens_per_block)
+            for each in problem.caches
         ]
-        self._batches = [BatchNeed(rules, len(names), batch) for batch in problem.batches]
+        self._floors = [
+            max(floor, pool.min_blocks, floors.get(pool.name, 0))
+            for pool, floor in zip(pools, structural_floors(rules, len(pools)), strict=True)
+        ]
+        use = problem.resume_utilization.as_integer_ratio()
+        self._use = [use if pool.resume_headroom else (1, 1) for pool in pools]
+        self._batches = [BatchNeed(rules, len(pools), batch) for batch in problem.batches]
         self._fitted = [(batch, i) for batch in problem.batches for i in batch.given.fitted]
         self._flights = [batch.requests[i].flight_tokens for batch, i in self._fitted]
-        self._quotas = [quota_of(rank) for rank in problem.ranks]
+        follows = problem.prefill is not None and not all(rule.flight for rule in rules)
+        self._in_flight = problem.prefill.batches_in_flight if problem.prefill and follows else 0
         self._limits = [[*limits_of(problem, rank)] for rank in problem.ranks]
-        self._slots = dict[tuple[int, int | None], int]()  # bytes by stage and slots
-        self._layouts = dict[tuple[int | str, int], list[Buffers]]()  # by rank or stage, granule
-        pools = problem.pools if len(problem.ranks) > 1 else ()
         sizes = [b.bytes for pool in pools for b in pool.layout if not isinstance(b.bytes, int)]
-        self._named_ranks = {key for figures in sizes for key in figures}
-        self._in_flight = problem.prefill.batches_in_flight if problem.prefill else 1
+        named = {key for figures in sizes for key in figures}
+        alike = [rank.name if rank.name in named else rank.stage for rank in problem.ranks]
+        ranks = dict(zip(alike, problem.ranks, strict=True))
+        layouts = {key: layout_of(problem, rank) for key, rank in ranks.items()}
+        self._layouts = [layouts[key] for key in alike]  # alike ranks have one
         self._has_auto, fill = problem.has_auto_granules, problem.fill
         self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
-        self._named = [name for each in problem.constraints for name in each.terms]
-        self._named += [name for each in problem.goals for name in each.maximize]
 
     def broken(self, decisions: Decisions, quotas: Sequence[int] | None = None) -> list[str]:
         """Every rule that decisions break, one line each.
@@ -100,13 +87,16 @@ class Check:
         if found:
             return found  # values that may not be taken have no needs and no bytes
         problem, (raws, needs) = self.problem, self._needs(decisions)
-        quotas = self._quotas if quotas is None else quotas
+        quotas = [quota_of(rank) for rank in problem.ranks] if quotas is None else quotas
         values = self._values(decisions, raws) if problem.constraints or problem.fill else {}
         held = None if self._filled is None else values[f"copies:{self._filled}"]
         found += [*self._short(decisions.blocks, needs), *self._linear(values)]
         if decisions.copies != held:
             found.append(f"the blocks hold {held} copies of the fill batch, not {decisions.copies}")
-        found += self._over_quotas(decisions, quotas)
+        for rank, phase, free in self._free(decisions, quotas):
+            if free < 0:
+                over = exact_bytes(-free)
+                found.append(f"rank {rank.name} exceeds its quota by {over} in {phase}")
         if self._shares:
             found += self._over_shares(decisions, quotas, raws, needs)
         return found
@@ -129,35 +119,38 @@ class Check:
             (capacity, capacity - mine, count)
             for (capacity, count), mine in zip(decisions.fitted, self._flights, strict=True)
         ]
-        for need in self._batches:
-            raws.append(need.raw(loads[: need.fitted], flight))
-            del loads[: need.fitted]
-        most = [max(column) for column in zip(*raws, strict=True)] or [0] * len(self._pools)
-        pools = zip(self._pools, most, strict=True)
-        return raws, [max(pool.least, -(-raw * pool.den // pool.num)) for pool, raw in pools]
+        for batch in self._batches:
+            raws.append(batch.raw(loads[: batch.fitted], flight))
+            del loads[: batch.fitted]
+        most = [max(column) for column in zip(*raws, strict=True)] or [0] * len(self._use)
+        pools = zip(self._floors, most, self._use, strict=True)
+        return raws, [max(floor, -(-raw * den // num)) for floor, raw, (num, den) in pools]
 
     def _short(self, blocks: Sequence[int], needs: Sequence[int]) -> Iterator[str]:
         """Usable blocks of every pool serve the batches and obey its limits."""
-        for pool, need, allocated in zip(self._pools, needs, blocks, strict=True):
-            usable = allocated - pool.reserved
+        for pool, need, allocated in zip(self.problem.pools, needs, blocks, strict=True):
+            usable, most = allocated - pool.reserved_blocks, pool.max_blocks
             if usable < need:
                 yield f"pool {pool.name} has {usable} usable blocks, {need} are needed"
-            if usable % pool.multiple or (pool.most is not None and usable > pool.most):
+            if usable % pool.multiple_of or (most is not None and usable > most):
                 yield f"pool {pool.name} has {usable} blocks: not a multiple, or above max_blocks"
 
     def _values(self, decisions: Decisions, raws: list[list[int]]) -> dict[str, int]:
         """Every variable of a goal or constraint; copies = min floor(usable x use / raw)."""
-        values = {"prefill": decisions.chunk or 0, "experts": decisions.slots or 0}
-        pools = [(p, n - p.reserved) for p, n in zip(self._pools, decisions.blocks, strict=True)]
-        values |= {f"blocks:{pool.name}": usable for pool, usable in pools}
-        for batch, raw in zip(self.problem.batches, raws, strict=True):
-            needed = [(p, n, need) for (p, n), need in zip(pools, raw, strict=True) if need]
-            copies = [usable * p.num // (need * p.den) for p, usable, need in needed]
-            values[f"copies:{batch.name}"] = min(copies, default=0)
+        problem, pairs = self.problem, zip(self.problem.pools, decisions.blocks, strict=True)
+        values = {f"blocks:{pool.name}": n - pool.reserved_blocks for pool, n in pairs}
+        usable = [*zip(values.values(), self._use, strict=True)]
+        values |= {"prefill": decisions.chunk or 0, "experts": decisions.slots or 0}
+        for batch, raw in zip(problem.batches, raws, strict=True):
+            pools = [
+                (n * num, need * den) for (n, (num, den)), need in zip(usable, raw, strict=True)
+            ]
+            copies = min([n // need for n, need in pools if need], default=0)
+            values[f"copies:{batch.name}"] = copies
         for (batch, index), sizes in zip(self._fitted, decisions.fitted, strict=True):
             fit = batch.requests[index].fit
             values[f"{fit}:{request_name(batch, index)}"] = sizes[fit == "count"]
-        for choice, picked in zip(self.problem.choices, decisions.options, strict=True):
+        for choice, picked in zip(problem.choices, decisions.options, strict=True):
             values[f"choice:{choice.name}"] = -picked
             for at, option in enumerate(choice.options):
                 values[f"choice:{choice.name}={option.name}"] = int(at == picked)
@@ -172,54 +165,29 @@ class Check:
             if (least is not None and total < least) or (most is not None and total > most):
                 yield f"constraint {index} is {total}, outside {least} to {most}"
 
-    def _layout_at(self, rank: int, quota: int) -> list[Buffers]:
-        """Buffers by pool on a rank; an "auto" granule is held, or follows the quota."""
-        each, auto = self.problem.ranks[rank], 0
-        if self._has_auto:
-            auto = self._granules.get(each.name) or auto_granule(quota)
-        key = each.name if each.name in self._named_ranks else each.stage, auto
-        if key not in self._layouts:
-            self._layouts[key] = layout_of(self.problem, each, auto)
-        return self._layouts[key]
+    def _auto(self, rank: Rank, quota: int) -> int:
+        """Bytes of an "auto" granule: held, or by the quota."""
+        return self._has_auto and (self._granules.get(rank.name) or auto_granule(quota))
 
-    def _free(
-        self, rank: int, quota: int, pools: int, decisions: Decisions, kept: int | None
-    ) -> Iterator[tuple[str, int]]:
-        """What pools of some bytes leave of each limit of a rank, with its phase."""
-        problem, stage = self.problem, self.problem.ranks[rank].stage
-        staging = staging_bytes(problem.prefill, stage, decisions.chunk)
-        slots, in_prefill = self._slots_at(stage, decisions.slots), self._slots_at(stage, kept)
-        for phase, fixed, sizes, limit, staged in self._limits[rank]:
-            free = (quota if limit is None else limit) - fixed - (staging if staged else 0)
-            for by_option, option in zip(sizes, decisions.options, strict=True):
-                free -= by_option[option]
-            if phase != "load":
-                free -= pools + (in_prefill if phase == "prefill" else slots)
-            yield phase, free
-
-    def _slots_at(self, stage: int, slots: int | None) -> int:
-        """Bytes of expert slots, which may be of many sizes: summed once for a plan."""
-        if not slots or self.problem.experts is None:
-            return 0
-        taken = self._slots.get((stage, slots))
-        if taken is None:
-            if len(self._slots) >= MOST_KEPT:
-                self._slots = {}
-            taken = slots_bytes(self.problem.experts, stage, slots)
-            self._slots[stage, slots] = taken
-        return taken
-
-    def _over_quotas(self, decisions: Decisions, quotas: Sequence[int]) -> Iterator[str]:
-        """Every rank stays within each of its limits."""
-        sums = dict[int, int]()  # of all pools, by layout
-        for rank, quota in enumerate(quotas):
-            layout = self._layout_at(rank, quota)
-            if id(layout) not in sums:
-                sums[id(layout)] = sum(pools_bytes(layout, decisions.blocks))
-            for phase, free in self._free(rank, quota, sums[id(layout)], decisions, decisions.kept):
-                if free < 0:
-                    name, over = self.problem.ranks[rank].name, exact_bytes(-free)
-                    yield f"rank {name} exceeds its quota by {over} in {phase}"
+    def _free(self, decisions: Decisions, quotas: Sequence[int]) -> Iterator[tuple[Rank, str, int]]:
+        """What decisions leave of each limit of every rank, with its phase."""
+        problem, experts, known = self.problem, self.problem.experts, dict[tuple[int, int], int]()
+        layers = [layer_bytes(experts, each) for each in (decisions.slots, decisions.kept)]
+        rows = zip(problem.ranks, quotas, self._limits, self._layouts, strict=True)
+        for rank, quota, limits, layout in rows:
+            alike = id(layout), self._auto(rank, quota)
+            if alike not in known:
+                pools = zip(layout, decisions.blocks, strict=True)
+                known[alike] = sum([pool_bytes(each, n, alike[1]) for each, n in pools])
+            slots, kept = [slots_bytes(experts, rank, each) for each in layers]
+            staging = staging_bytes(problem.prefill, rank, decisions.chunk)
+            for phase, fixed, sizes, limit, is_staged in limits:
+                free = (quota if limit is None else limit) - fixed - (staging if is_staged else 0)
+                for by_option, option in zip(sizes, decisions.options, strict=True):
+                    free -= by_option[option]
+                if phase != "load":
+                    free -= known[alike] + (kept if phase == "prefill" else slots)
+                yield rank, phase, free
 
     def _over_shares(
         self, decisions: Decisions, quotas: Sequence[int], raws: list[list[int]], needs: list[int]
@@ -229,32 +197,38 @@ class Check:
         The rest is what all but the pools with shares leave, with as few slots kept as may be.
         Where constraints or goals count blocks, other pools are taken at their need alone.
         """
-        kept, beside = least_kept(self.problem.experts, decisions.slots), [*decisions.blocks]
-        coupled = any(name.startswith(("blocks:", "copies:")) for name in self._named)
-        for at, pool in enumerate(self._pools):
-            needed = min(beside[at], needs[at] + pool.reserved) if coupled else beside[at]
-            beside[at] = 0 if pool.name in self._shares else needed
-        for at, pool in enumerate(self._pools):
+        problem, beside = self.problem, [*decisions.blocks]
+        named = [name for each in problem.constraints for name in each.terms]
+        named += [name for each in problem.goals for name in each.maximize]
+        coupled = any(name.startswith(("blocks:", "copies:")) for name in named)
+        for at, pool in enumerate(problem.pools):
+            needed = needs[at] + pool.reserved_blocks if coupled else beside[at]
+            beside[at] = 0 if pool.name in self._shares else min(beside[at], needed)
+        kept = least_kept(problem.experts, decisions.slots)
+        others = decisions._replace(blocks=tuple(beside), kept=kept)
+        rests = dict[str, int]()
+        for rank, phase, free in self._free(others, quotas):
+            if phase != "load":
+                rests[rank.name] = min(free, rests.get(rank.name, free))
+        for at, pool in enumerate(problem.pools):
             share = self._shares.get(pool.name)
             if share is None or not self._may_be_less(at, decisions, raws, needs):
                 continue
-            for rank, quota in enumerate(quotas):
-                layout = self._layout_at(rank, quota)
-                free = self._free(rank, quota, sum(pools_bytes(layout, beside)), decisions, kept)
-                rest = min([left for phase, left in free if phase != "load"])
-                taken = pools_bytes(layout, decisions.blocks)[at]
+            for rank, quota, layout in zip(problem.ranks, quotas, self._layouts, strict=True):
+                auto, rest = self._auto(rank, quota), rests[rank.name]
+                taken = pool_bytes(layout[at], decisions.blocks[at], auto)
                 if taken > max(0, share * rest // 1):
-                    name = self.problem.ranks[rank].name
-                    yield f"pool {pool.name} takes {taken} of {rest} B on {name}, above {share}"
+                    over = f"takes {taken} of {rest} B on {rank.name}, above {share}"
+                    yield f"pool {pool.name} {over}"
 
     def _may_be_less(
         self, at: int, decisions: Decisions, raws: list[list[int]], needs: list[int]
     ) -> bool:
         """Whether a step of a pool's blocks less keeps every rule and every goal."""
-        pool, blocks = self._pools[at], [*decisions.blocks]
-        blocks[at] -= pool.multiple
+        pool, blocks = self.problem.pools[at], [*decisions.blocks]
+        blocks[at] -= pool.multiple_of
         less = self._values(decisions._replace(blocks=tuple(blocks)), raws)
-        if blocks[at] - pool.reserved < needs[at] or any(self._linear(less)):
+        if blocks[at] - pool.reserved_blocks < needs[at] or any(self._linear(less)):
             return False
         values = self._values(decisions, raws)
         return all(goal.value(less) >= goal.value(values) for goal in self.problem.goals)
