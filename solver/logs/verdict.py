@@ -106,7 +106,7 @@ def _planned(sizes: Sequence[tuple[int, int]]) -> int:
 
     stages = {size: stage for stage, size in enumerate(dict.fromkeys(size for size, _ in sizes))}
     ranks = [
-        {"name": str(index), "stage": stages[size], "quota": size * blocks}
+        {"name": f"rank{index}", "stage": stages[size], "quota": size * blocks}
         for index, (size, blocks) in enumerate(sizes)
     ]
     pool = {"name": "kv", "bytes": {str(stage): size for size, stage in stages.items()}}
