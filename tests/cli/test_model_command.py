@@ -13,7 +13,6 @@ from kvplan.solver.cli.model.model_text import check_lines
 from support.cli import Outcome, run_kvplan
 from support.vllm_server import CONFIGS
 
-README = Path(__file__).parents[2] / "README.md"
 HYBRID = "--tensor-parallel-size 2 --kv-cache-dtype fp8 --max-model-len 131072 --available 4.99GiB"
 ALIGN = f"--engine vllm --engine-version 0.24.0 --mamba-cache-mode align {HYBRID}"
 
@@ -37,13 +36,6 @@ def test_it_prints_a_problem_that_solves(configs: Path, capsys: pytest.CaptureFi
     assert "#   GPU KV cache size: 302,921 tokens\n" in done.out
     answer = plan(Problem.parse(done.out))
     assert (answer.blocks, answer.floors) == ({"paged": 208}, {"paged": 90})
-
-
-def test_the_readme_shows_what_it_prints(configs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = README.read_text(encoding="utf-8")
-    command, _, rest = text.partition("$ kvplan model config.json ")[2].partition("\n")
-    done = run(capsys, f"Qwen3.6-27B-NVFP4.json {command}")
-    assert (done.code, done.out) == (0, rest.partition("```")[0])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,8 @@ import pytest
 
 from kvplan.models import demands, elastic, goals, pools, problem, ranks, variants
 from kvplan.models.base import Frozen
-from support.installed import ROOT, Way, install
+from support.documents import DOCUMENTS, code_of
+from support.installed import Way, install
 
 SNIPPET = """
 from fractions import Fraction
@@ -77,14 +77,11 @@ PLUGIN = "plugins = pydantic.mypy\n"
 @pytest.mark.parametrize(("way", "config"), [("wheel", ""), ("wheel", PLUGIN), ("editable", "")])
 def test_users_code_type_checks_on_an_installed_copy(way: Way, config: str, tmp_path: Path) -> None:
     python = install(way, tmp_path).python
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     folder = tmp_path / "user"
     folder.mkdir()
-    files = [folder / f"readme_{number}.py" for number in range(len(blocks))]
-    for path, block in zip(files, blocks, strict=True):
-        path.write_text(block)
-    for name, code in (("snippet.py", SNIPPET), ("wrong.py", WRONG)):
+    codes = {f"readme_{number}.py": code_of(name) for number, name in enumerate(DOCUMENTS)}
+    files = []
+    for name, code in (codes | {"snippet.py": SNIPPET, "wrong.py": WRONG}).items():
         (folder / name).write_text(code)
         files.append(folder / name)
     found = [line for line in checked(python, files, config).splitlines() if ": error: " in line]

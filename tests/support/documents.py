@@ -76,6 +76,11 @@ def blocks_of(document: str) -> list[Block]:
     ]
 
 
+def code_of(document: str) -> str:
+    """Its Python blocks as one program: a later one may use what an earlier one defined."""
+    return "".join(block.text for block in blocks_of(document) if block.language == "python")
+
+
 def write_files(document: str, folder: Path) -> None:
     """Write every block that is a file, the front page's too, and the configs of real models."""
     configs = json.loads((ROOT / "tests" / "cases" / "model_configs.json").read_text())
