@@ -47,19 +47,19 @@ class Frozen(BaseModel):
         return super().model_copy(update=changes, deep=deep)
 
 
-def _title(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Misfit("text", shown(value))
-    if len(value) > LONGEST_NAME or not value.isprintable():
-        raise Misfit(f"printable text of at most {LONGEST_NAME} characters", shown(value))
-    return value
+def _reader(*, may_be_blank: bool) -> Callable[[Any], str]:
+    """Make a reader of printable text."""
 
+    def read(value: Any) -> str:
+        if not isinstance(value, str):
+            raise Misfit("text", shown(value))
+        if len(value) > LONGEST_NAME or not value.isprintable():
+            raise Misfit(f"printable text of at most {LONGEST_NAME} characters", shown(value))
+        if not may_be_blank and not value.strip():
+            raise Misfit("a name", shown(value))
+        return value
 
-def _name(value: Any) -> str:
-    text = _title(value)
-    if not text.strip():
-        raise Misfit("a name", shown(value))
-    return text
+    return read
 
 
 def _version(value: Any) -> int:
@@ -68,8 +68,8 @@ def _version(value: Any) -> int:
     return value
 
 
-Title = Annotated[str, BeforeValidator(_title, json_schema_input_type=TITLE)]
-Name = Annotated[str, BeforeValidator(_name, json_schema_input_type=NAME)]
+Title = Annotated[str, BeforeValidator(_reader(may_be_blank=True), json_schema_input_type=TITLE)]
+Name = Annotated[str, BeforeValidator(_reader(may_be_blank=False), json_schema_input_type=NAME)]
 Version = Annotated[Literal[1], BeforeValidator(_version)]
 
 

@@ -67,9 +67,12 @@ class Request(Frozen):
             raise Misfit(
                 f"history of at most capacity {self.capacity}", str(self.history), "history"
             )
-        for field, fit in (("min_capacity", "capacity"), ("min_count", "count")):
-            if getattr(self, field) is not None and self.fit != fit:
-                raise Misfit(f"fit: {fit} beside {field}", f"fit: {self.fit}", field)
+        if self.fit != "capacity" and self.min_capacity is not None:
+            raise Misfit("fit: capacity beside min_capacity", f"fit: {self.fit}", "min_capacity")
+        if self.fit != "count" and self.min_count is not None:
+            raise Misfit("fit: count beside min_count", f"fit: {self.fit}", "min_count")
+        if self.fit == "none":
+            return self
         if self.fit == "capacity" and self.capacity == 0:
             raise Misfit("a capacity of at least 1 beside fit: capacity", "0", "capacity")
         if self.min_capacity is not None and self.min_capacity > self.capacity:

@@ -237,7 +237,8 @@ class Cache(Frozen):
 
     @model_validator(mode="after")
     def _fields_of_kind(self) -> Self:
-        given = [field for field in _KIND_FIELDS if getattr(self, field) is not None]
+        values = vars(self)  # quicker than nine attributes
+        given = [field for field in _KIND_FIELDS if values[field] is not None]
         for field in given:
             if field not in _ALLOWED[self.kind]:
                 expected = f"no {field} on a {self.kind} cache"

@@ -42,7 +42,8 @@ def _names(problem: Problem) -> Iterator[Fault]:
     yield from _unique("variants", [variant.name for variant in problem.variants])
     for index, pool in enumerate(problem.pools):
         named = [buffer.name for buffer in pool.buffers or ()]
-        yield from _unique(f"pools[{index}].buffers", named)
+        if any(named):
+            yield from _unique(f"pools[{index}].buffers", named)
     for index, choice in enumerate(problem.choices):
         yield from _unique(f"choices[{index}].options", [option.name for option in choice.options])
 
@@ -149,6 +150,8 @@ def _pool_figures(problem: Problem) -> Iterator[Fault]:
     names = {rank.name: None for rank in problem.ranks}
     for p, pool in enumerate(problem.pools):
         for k, buffer in enumerate(pool.layout):
+            if isinstance(buffer.bytes, int) and buffer.bytes:
+                continue  # the same on every rank
             path = f"pools[{p}].bytes" if pool.buffers is None else f"pools[{p}].buffers[{k}].bytes"
             if not isinstance(buffer.bytes, int):
                 yield from _rank_keys(path, buffer.bytes, stages, names)

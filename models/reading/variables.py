@@ -32,6 +32,8 @@ def known_variables(problem: Problem) -> dict[str, str]:
 
 def goal_faults(problem: Problem) -> Iterator[Fault]:
     """Goals and constraints: variables that exist, of the right form, and no goal twice."""
+    if not problem.goals and not problem.constraints:
+        return
     known = known_variables(problem)
     seen: dict[str, int] = {}
     for g, goal in enumerate(problem.goals):
