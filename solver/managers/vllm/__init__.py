@@ -1,0 +1,36 @@
+"""vLLM, 0.19 to 0.33: `vllm.general_plugins` loads `register` in every process.
+
+`question` reads vLLM's own objects, `regroup` deals its groups anew. vLLM is never imported before
+KVPLAN asks for something.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from kvplan.solver.managers.settings import is_off
+
+if TYPE_CHECKING:
+    from kvplan.solver.managers.vllm.groups import regroup
+    from kvplan.solver.managers.vllm.start import question
+
+__all__ = ["question", "register", "regroup"]
+_HOMES = {"question": "start", "regroup": "groups"}
+
+
+def register() -> None:
+    """Plug kvplan into vLLM's start; may be called again, and does nothing where KVPLAN is off."""
+    if is_off(os.environ):
+        return
+    from kvplan.solver.managers.vllm.plug import plug_in
+
+    plug_in()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,144 @@
+"""One start of vLLM under kvplan: what is read, chosen, compared and logged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kvplan.models.engines.vllm.problem import POOL
+from kvplan.models.errors import Infeasible, InvalidProblem
+from kvplan.models.problem import Problem
+from kvplan.solver.managers.failures import Guard
+from kvplan.solver.managers.settings import Settings, is_strict, settings_of
+from kvplan.solver.managers.texts import budget_text, gain, refusal_text, splits_text
+from kvplan.solver.managers.vllm.start import Start, start_of
+from kvplan.solver.managers.vllm.widths import Grouping, best_grouping, own_grouping
+from kvplan.solver.managers.workload import Workload, load_workload
+from kvplan.solver.solve.plan import plan
+
+LOG = logging.getLogger("vllm.kvplan")  # below vLLM's own, so that its handlers print it
+
+Configs = list[Any]
+
+
+def vllm_version() -> str:
+    """Version of the vLLM that runs here."""
+    return str(sys.modules["vllm"].__version__)
+
+
+class Sizing:
+    """What kvplan does at one start.
+
+    Parameters
+    ----------
+    version : of vLLM.
+    environment : KVPLAN and its companions.
+
+    Raises
+    ------
+    StartRefused : the environment is wrong, and the start is strict.
+    """
+
+    def __init__(self, version: str, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
+        self.version = version
+        self.guard = Guard(f"vLLM {version}", LOG, strict=is_strict(environment))
+        self.settings = self.guard.attempt(lambda: settings_of(environment)) or Settings()
+
+    def read(
+        self, config: Any, specs: Sequence[Mapping[str, Any]], available: Sequence[int]
+    ) -> Start | None:
+        """Read the start before vLLM changes it (auto-fit shortens the length)."""
+        if self.settings.mode == "off":
+            return None
+        return self.guard.attempt(lambda: start_of(config, specs, available, self.version))
+
+    def grouping(self, start: Start) -> Grouping | None:
+        """Groups to apply, after both splits are logged; None where vLLM's own are kept."""
+        if self.settings.mode != "apply":
+            return None
+        return self.guard.attempt(lambda: self._announced(start))
+
+    def _announced(self, start: Start) -> Grouping | None:
+        workload = self._workload(start)
+        own = own_grouping(start, workload)
+        best = best_grouping(start, workload, self.settings.most_groups)
+        if not best.group_layers:
+            LOG.info("kvplan: vLLM's %s hold the most of the workload", own.split.label)
+            return None
+        more = gain(own.split.requests, best.split.requests)
+        text = splits_text([("vLLM's own", own.split), ("kvplan", best.split)])
+        LOG.info("kvplan: %s hold %s of the workload\n%s", best.split.label, more, text)
+        return best
+
+    def agrees(self, start: Start, configs: Configs) -> bool:
+        """Log what vLLM sized beside what kvplan plans with the same groups; whether they agree."""
+        return bool(self.guard.attempt(lambda: self._agrees(start, configs)))
+
+    def _agrees(self, start: Start, configs: Configs) -> bool:
+        sizes, blocks = _group_sizes(configs), int(configs[0].num_blocks)
+        problem = start.problem(_width(start, sizes))
+        answer = plan(problem)
+        LOG.info("kvplan: the budget\n%s", budget_text(answer, problem))
+        if blocks != answer.blocks[POOL]:
+            self.guard.fail(
+                f"vLLM sized {blocks} blocks, kvplan plans {answer.blocks[POOL]} in the same "
+                f"{len(sizes)} groups of layers"
+            )
+            return False
+        word = f"{len(sizes)} group{'' if len(sizes) == 1 else 's'} of layers"
+        LOG.info("kvplan: vLLM %s and kvplan agree: %d blocks, %s", self.version, blocks, word)
+        return True
+
+    def suggest(self, start: Start) -> None:
+        """In check mode with a workload, log the split that apply would take."""
+        if self.settings.mode == "check" and self.settings.workload_file is not None:
+            self.guard.attempt(lambda: self._announced(start))
+
+    def explain(self, start: Start) -> None:
+        """Beside vLLM's refusal: what falls short, and the smallest changes that start."""
+        self.guard.attempt(lambda: LOG.error("kvplan: %s", _refusal(start.problem())))
+
+    def _workload(self, start: Start) -> Workload:
+        """The workload file, or one request of the longest length."""
+        if self.settings.workload_file is None:
+            return Workload(requests=[{"capacity": start.serving.length_tokens}])
+        return load_workload(self.settings.workload_file)
+
+
+def _group_sizes(configs: Configs) -> tuple[int, ...]:
+    """Layers of every group, over all pipeline stages."""
+    groups = zip(*(config.kv_cache_groups for config in configs), strict=True)
+    return tuple(len({name for group in alike for name in group.layer_names}) for alike in groups)
+
+
+def _width(start: Start, sizes: tuple[int, ...]) -> int:
+    """The width of the groups that vLLM was given; 0 where they are its own.
+
+    Raises
+    ------
+    InvalidProblem : groups that neither vLLM's rule nor a width of them makes.
+    """
+    for width in (0, max(sizes, default=0)):
+        if sizes == tuple(len(group.layers) for group in start.layout(width).groups):
+            return width
+    expected = f"groups of {[len(group.layers) for group in start.layout().groups]} layers"
+    raise InvalidProblem.at("kv_cache_groups", expected, f"{list(sizes)}")
+
+
+def _refusal(problem: Problem) -> str:
+    """Text of a refusal.
+
+    Raises
+    ------
+    InvalidProblem : kvplan finds a plan, so that vLLM refuses for a reason of its own.
+    """
+    try:
+        answer = plan(problem)
+    except Infeasible as refusal:
+        return refusal_text(refusal)
+    expected = "a start that does not fit (vLLM refuses it)"
+    raise InvalidProblem.at("kv_cache_specs", expected, f"{answer.blocks[POOL]} blocks that do")

@@ -1,0 +1,402 @@
+"""One start of vLLM under kvplan, on recorded objects and a planning function of the same shape."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvplan.models import Infeasible
+from kvplan.models.engines.vllm.problem import POOL
+from kvplan.solver import plan
+from kvplan.solver.managers import vllm
+from kvplan.solver.managers.failures import LeftAlone, StartRefused
+from kvplan.solver.managers.vllm import builder, functions
+from kvplan.solver.managers.vllm.groups import regroup
+from kvplan.solver.managers.vllm.sizing import LOG
+from kvplan.solver.managers.vllm.start import start_of
+from kvplan.solver.managers.vllm.widths import best_grouping
+from kvplan.solver.managers.workload import Workload
+from support.vllm_objects import config_object, spec_object
+
+VERSION = "0.32.0"
+FULL = {"kind": "full", "block_size": 16, "num_kv_heads": 2, "head_size": 32, "dtype": "float32"}
+SWA = {**FULL, "kind": "window", "window": 256}
+LENGTH = 4096
+AVAILABLE = 1 << 26
+LEAST_BLOCKS = 500  # the fake engine's limit; the longest request needs 571
+
+
+@dataclass
+class Group:
+    """KVCacheGroupSpec."""
+
+    layer_names: list[str]
+    kv_cache_spec: Any
+
+
+def specs(windows: int = 25, full: int = 4) -> dict[str, Any]:
+    kinds = [*[SWA] * windows, *[FULL] * full]
+    shared = {id(SWA): spec_object(SWA), id(FULL): spec_object(FULL)}
+    return {f"model.layers.{index}.attn": shared[id(kind)] for index, kind in enumerate(kinds)}
+
+
+def config(**changes: Any) -> Any:
+    return config_object({"max_model_len": LENGTH, "max_num_batched_tokens": 512, **changes})
+
+
+class Engine(ModuleType):
+    """vllm.v1.core.kv_cache_utils: vLLM's own grouping and sizing, by kvplan's rules."""
+
+    def __init__(self) -> None:
+        super().__init__("planning")
+        self.extra_blocks = 0
+
+    def get_kv_cache_groups(self, config: Any, specs: dict[str, Any]) -> list[Group]:
+        names = list(specs)
+        layout = start_of(config, [specs], [AVAILABLE], VERSION).layout()
+        return [
+            Group([names[i] for i in group.layers], specs[names[group.layers[0]]])
+            for group in layout.groups
+        ]
+
+    def get_kv_cache_configs(self, config: Any, workers: list[Any], memory: list[int]) -> list[Any]:
+        groups = self.get_kv_cache_groups(config, workers[0])
+        page = groups[0].kv_cache_spec.page_size_bytes
+        blocks = min(memory) // (page * max(len(group.layer_names) for group in groups))
+        if blocks < LEAST_BLOCKS:
+            raise ValueError("the estimated maximum model length is 16")
+        return [
+            SimpleNamespace(num_blocks=blocks + self.extra_blocks, kv_cache_groups=groups)
+            for _ in workers
+        ]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.INFO, LOG.name):
+        yield caplog
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__=VERSION))
+    for name in ("KVPLAN", "KVPLAN_WORKLOAD", "KVPLAN_STRICT", "KVPLAN_MAX_GROUPS"):
+        monkeypatch.delenv(name, raising=False)
+    return Engine()
+
+
+def sized(engine: Engine, memory: int = AVAILABLE, **changes: Any) -> list[int]:
+    """Sizes of the groups after a start."""
+    wrapped = functions.wrap(engine.get_kv_cache_configs, engine)
+    (configs,) = wrapped(config(**changes), [specs()], [memory])
+    return [len(group.layer_names) for group in configs.kv_cache_groups]
+
+
+OWN = [4, 4, 4, 4, 3, 3, 3, 4]
+PLANNED = [2] * 12 + [1, 2, 2]
+
+
+def workload(folder: Path, monkeypatch: pytest.MonkeyPatch, tokens: int = 3000) -> None:
+    path = folder / "workload.yaml"
+    path.write_text(f"requests: [{{capacity: {tokens}}}]\n")
+    monkeypatch.setenv("KVPLAN_WORKLOAD", str(path))
+
+
+def test_off_does_nothing(engine: Engine, log: pytest.LogCaptureFixture) -> None:
+    assert sized(engine) == OWN
+    assert log.text == ""
+
+
+def test_check_logs_a_verdict_and_the_budget(
+    engine: Engine, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVPLAN", "check")
+    assert sized(engine) == OWN
+    assert "kvplan: vLLM 0.32.0 and kvplan agree: 2048 blocks, 8 groups of layers" in log.text
+    assert "budget of worker0" in log.text
+    assert log.records[-1].levelno == logging.INFO
+
+
+def test_check_suggests_the_split_of_the_workload(
+    engine: Engine,
+    log: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("KVPLAN", "check")
+    workload(tmp_path, monkeypatch)
+    assert sized(engine) == OWN
+    assert "15 groups of 2 layers hold +" in log.text
+
+
+def test_a_count_that_differs_warns_and_stays(
+    engine: Engine, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVPLAN", "check")
+    engine.extra_blocks = 1
+    assert sized(engine) == OWN
+    (warning,) = [record for record in log.records if record.levelno == logging.WARNING]
+    assert "vLLM sized 2049 blocks, kvplan plans 2048" in warning.getMessage()
+
+
+def test_strict_refuses_a_count_that_differs(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVPLAN", "check")
+    monkeypatch.setenv("KVPLAN_STRICT", "1")
+    engine.extra_blocks = 1
+    with pytest.raises(StartRefused, match="2049 blocks, kvplan plans 2048"):
+        sized(engine)
+
+
+def test_apply_deals_the_groups_anew(
+    engine: Engine,
+    log: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("KVPLAN", "apply")
+    workload(tmp_path, monkeypatch)
+    own = engine.get_kv_cache_groups
+    assert sized(engine) == PLANNED
+    assert engine.get_kv_cache_groups == own  # put back
+    assert log.text.index("vLLM's own") < log.text.index("agree: 4096 blocks, 15 groups")
+
+
+def test_a_cap_on_the_groups_holds(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KVPLAN", "apply")
+    monkeypatch.setenv("KVPLAN_MAX_GROUPS", "14")
+    workload(tmp_path, monkeypatch)
+    assert len(sized(engine)) <= 14
+
+
+def test_apply_falls_back_to_vllms_own_where_the_counts_differ(
+    engine: Engine,
+    log: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("KVPLAN", "apply")
+    workload(tmp_path, monkeypatch)
+    engine.extra_blocks = 1
+    assert sized(engine) == OWN
+    assert len([r for r in log.records if r.levelno == logging.WARNING]) == 1  # of two faults
+
+
+@pytest.mark.parametrize("strict", ["0", "1"])
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("KVPLAN", "aply", "aply"),
+        ("KVPLAN_MAX_GROUPS", "none", "KVPLAN_MAX_GROUPS: expected a whole number"),
+        ("KVPLAN_WORKLOAD", "/no/such/file", "/no/such/file"),
+    ],
+)
+def test_a_bad_environment_warns_or_refuses(
+    engine: Engine,
+    log: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    strict: str,
+    variable: str,
+    value: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv("KVPLAN", "apply")
+    monkeypatch.setenv("KVPLAN_STRICT", strict)
+    monkeypatch.setenv(variable, value)
+    if strict == "1":
+        with pytest.raises(StartRefused, match=said):
+            sized(engine)
+        return
+    assert sized(engine) == OWN
+    (warning,) = [record for record in log.records if record.levelno == logging.WARNING]
+    assert said in warning.getMessage()
+    assert warning.getMessage().endswith("vLLM 0.32.0 sizes alone")
+
+
+def test_an_error_of_any_kind_warns(
+    engine: Engine, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVPLAN", "check")
+    broken = config()
+    del broken.parallel_config
+    wrapped = functions.wrap(lambda *_: ["own"], engine)
+    assert wrapped(broken, [specs()], [AVAILABLE]) == ["own"]
+    assert "AttributeError: " in log.text
+
+
+def test_a_refusal_is_explained_in_the_engines_flags(
+    engine: Engine, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVPLAN", "check")
+    with pytest.raises(ValueError, match="estimated maximum model length"):
+        sized(engine, memory=LEAST_BLOCKS // 2 * (1 << 15))
+    (error,) = [record for record in log.records if record.levelno == logging.ERROR]
+    lines = error.getMessage().splitlines()
+    assert lines[0].startswith("kvplan: rank worker0 is short by")
+    flags = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert flags == ["--max-model-len", "--kv-cache-memory-bytes"]
+
+
+def test_speculative_decoding_is_left_alone_even_if_strict(
+    engine: Engine, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVPLAN", "apply")
+    monkeypatch.setenv("KVPLAN_STRICT", "1")
+    draft = config()
+    draft.speculative_config = object()
+    wrapped = functions.wrap(lambda *_: ["own"], engine)
+    assert wrapped(draft, [specs()], [AVAILABLE]) == ["own"]
+    assert [record.levelno for record in log.records] == [logging.INFO]
+
+
+@pytest.mark.parametrize("mark", ["is_eagle_group", "host_resident"])
+def test_marked_groups_are_not_dealt_anew(mark: str) -> None:
+    group = Group(["a", "b"], object())
+    setattr(group, mark, True)
+    with pytest.raises(LeftAlone):
+        regroup([group], ["a", "b"], 1)
+
+
+def test_layers_are_dealt_in_turn() -> None:
+    window, full = object(), object()
+    names = list("abcdefg")
+    groups = [Group(["a", "c"], window), Group(["g"], full), Group(["b", "d", "e", "f"], window)]
+    made = regroup(groups, names, 4)
+    assert [(group.layer_names, group.kv_cache_spec) for group in made] == [
+        (["a", "c", "e"], window),
+        (["b", "d", "f"], window),
+        (["g"], full),
+    ]
+
+
+def test_register_is_idempotent_and_off_touches_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = SimpleNamespace(get_kv_cache_configs=engine.get_kv_cache_configs)
+    engine.get_kv_cache_configs = core.get_kv_cache_configs  # type: ignore[method-assign]
+    own = core.get_kv_cache_configs
+    monkeypatch.setitem(sys.modules, functions.UTILS, engine)
+    monkeypatch.setitem(sys.modules, functions.CORE, core)
+    vllm.register()
+    assert core.get_kv_cache_configs is own
+    monkeypatch.setenv("KVPLAN", "check")
+    vllm.register()
+    wrapped = core.get_kv_cache_configs
+    assert wrapped is engine.get_kv_cache_configs is not own
+    vllm.register()
+    assert core.get_kv_cache_configs is wrapped
+
+
+def test_an_unknown_version_warns_or_refuses(
+    engine: Engine, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.34.0"))
+    monkeypatch.setenv("KVPLAN", "apply")
+    vllm.register()
+    assert "0.19 to 0.33" in log.text
+    monkeypatch.setenv("KVPLAN_STRICT", "1")
+    with pytest.raises(StartRefused):
+        vllm.register()
+
+
+class OwnBuilder:
+    """DefaultKVCacheConfigBuilder of 0.33."""
+
+    def get_kv_cache_groups(self, config: Any, specs: dict[str, Any]) -> list[Group]:
+        return Engine().get_kv_cache_groups(config, specs)
+
+
+@pytest.fixture
+def platform(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """0.33: a platform that names its builder, and the module that the builder lies in."""
+    home = ModuleType("own_builders")
+    home.OwnBuilder = OwnBuilder  # type: ignore[attr-defined]
+    names = {builder.HOOK: classmethod(lambda cls, config: "own_builders.OwnBuilder")}
+    current = type("Platform", (), names)()
+    monkeypatch.setitem(sys.modules, "own_builders", home)
+    monkeypatch.setitem(sys.modules, "vllm.platforms", SimpleNamespace(current_platform=current))
+    monkeypatch.setattr(
+        "sys.modules", {**sys.modules, "vllm": SimpleNamespace(__version__="0.33.0")}
+    )
+    builder.install()
+    return current
+
+
+def built(platform: Any, config: Any, specs: dict[str, Any]) -> list[int]:
+    module, _, name = platform.get_kv_cache_config_builder_cls(config).rpartition(".")
+    made = getattr(sys.modules[module], name)()
+    assert isinstance(made, OwnBuilder)
+    return [len(group.layer_names) for group in made.get_kv_cache_groups(config, specs)]
+
+
+def test_the_builder_of_0_33_deals_groups_anew_under_apply_only(
+    platform: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    workload(tmp_path, monkeypatch)
+    monkeypatch.setenv("KVPLAN", "check")
+    assert built(platform, config(), specs()) == OWN
+    monkeypatch.setenv("KVPLAN", "apply")
+    assert built(platform, config(), specs()) == PLANNED
+
+
+def test_stages_of_0_33_follow_from_the_layers_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    halves = SimpleNamespace(
+        get_pp_indices=lambda n, rank, size: (rank * n // size, (rank + 1) * n // size)
+    )
+    monkeypatch.setitem(sys.modules, "vllm.distributed.utils", halves)
+    two = config(stages=[15, 14])
+    two.model_config.get_total_num_hidden_layers = lambda: 29
+    found = builder.stages_of_layers(two, specs())
+    assert [len(stage) for stage in found] == [14, 15]
+
+
+def sixty_layers() -> dict[str, Any]:
+    return specs(windows=50, full=10)
+
+
+def test_the_longest_request_never_needs_more_bytes() -> None:
+    start = start_of(config(), [sixty_layers()], [AVAILABLE], VERSION)
+    mix = Workload(mix=[{"capacity": 200, "share": 1}, {"capacity": 4000, "share": 1}])
+    best = best_grouping(start, mix, 24)
+    short = start_of(config(), [sixty_layers()], [AVAILABLE // 1000], VERSION)
+    with pytest.raises(Infeasible):
+        best_grouping(short, mix, 24)
+    assert plan(best.problem).blocks[POOL] == best.split.blocks["blocks"]
+    assert best.longest_bytes <= best_grouping(start, mix, 0).longest_bytes
+
+
+MOST_SECONDS = {"check": 0.02, "apply": 0.5}
+
+
+@pytest.mark.parametrize("mode", MOST_SECONDS)
+def test_a_start_with_sixty_layers_takes_little_time(
+    mode: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The best of five, imports apart; the engine's own time is subtracted."""
+    monkeypatch.setenv("KVPLAN", mode)
+    if mode == "apply":
+        workload(tmp_path, monkeypatch)
+    held = sixty_layers()
+    kept = engine.get_kv_cache_configs(config(), [held], [AVAILABLE])
+    groups = engine.get_kv_cache_groups
+    wrapped = functions.wrap(
+        lambda *_: kept if mode == "check" else engine.get_kv_cache_configs(*_), engine
+    )
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        wrapped(config(), [held], [AVAILABLE])
+        seconds.append(time.perf_counter() - began)
+    assert engine.get_kv_cache_groups == groups
+    assert min(seconds) < MOST_SECONDS[mode]

@@ -1,0 +1,94 @@
+"""Real engines, each in an environment of its own: where they are, and how a script runs in one.
+
+`tests/managers/install_engines.py` makes the environments. kvplan is laid on the path of a script
+as an installation would lay it: the package and the entry points.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "tests" / "managers" / "engine"
+PARTS = ("kernels", "models", "solver")
+LONGEST_SECONDS = 400
+
+
+def engines_folder() -> Path:
+    """KVPLAN_ENGINES, or the user's cache."""
+    return Path(os.environ.get("KVPLAN_ENGINES") or Path.home() / ".cache" / "kvplan-engines")
+
+
+def engine_python(name: str) -> Path:
+    """Python of an engine's environment; skips where it is not installed."""
+    python = engines_folder() / name / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"{name} is not installed in {engines_folder()} (install_engines.py does it)")
+    return python
+
+
+@cache
+def kvplan_path() -> Path:
+    """A folder that holds kvplan and its entry points, as site-packages would."""
+    folder = Path(mkdtemp(prefix="kvplan-path-"))
+    (folder / "kvplan").mkdir()
+    for part in PARTS:
+        (folder / "kvplan" / part).symlink_to(ROOT / part)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    info = folder / f"kvplan-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: kvplan\nVersion: {project['version']}\n"
+    )
+    lines = []
+    for group, entries in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a script came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def log(self) -> str:
+        """Everything that it printed."""
+        return self.out + self.err
+
+    @property
+    def answer(self) -> Any:
+        """The JSON of its last line that starts with a brace or a bracket."""
+        assert self.code == 0, self.log[-6000:]
+        lines = [line for line in self.out.splitlines() if line.startswith(("{", "["))]
+        return json.loads(lines[-1])
+
+
+def run_script(engine: str, script: str, *arguments: str, **environment: str) -> Ran:
+    """Run a script of tests/managers/engine in an engine's environment."""
+    python = engine_python(engine)
+    paths = [str(kvplan_path()), str(SCRIPTS)]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("KVPLAN", "PYTEST", "COV"))}
+    done = subprocess.run(
+        [str(python), str(SCRIPTS / script), *arguments],
+        env={**kept, "PYTHONPATH": os.pathsep.join(paths), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST_SECONDS,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
