@@ -35,6 +35,8 @@ from kvplan.solver.advise.advice import (
     most,
     serving,
 )
+from kvplan.solver.advise.sglang_partition import is_pipeline
+from kvplan.solver.advise.sglang_partition import optimize as best_partition_of
 from kvplan.solver.solve.plan import plan
 
 LEFT_OUT = (
@@ -48,11 +50,15 @@ SHOWN = ("max_total_num_tokens", "swa_layer_tokens", "max_mamba_cache_size", "ma
 def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -> Advice:
     """Find the flags with which the same bytes hold the most requests of a mean length.
 
+    Stages of one pool of tokens have no split to choose, but a partition.
+
     Raises
     ------
     InvalidProblem : one pool of tokens alone, where there is no split to choose.
     """
     known = resolve(architecture, settings)
+    if is_pipeline(architecture, known):
+        return best_partition_of(architecture, settings, mean_tokens)
     apart = has_window_pool(architecture, known)
     if is_compressed(architecture):
         expected = "a model without compressed layers (--optimize leaves DeepSeek-V4 alone)"

@@ -3,7 +3,7 @@
 vLLM takes 16 tokens a block (or what a state's page asks for), holds every batch in flight in every
 window, and leaves the layout at its default. Each of these is a flag: all combinations are tried on
 the engine's own rules, and the one that holds the most requests is the answer; of equals the one
-that changes least, with the largest chunk.
+that changes least, with the largest chunk. A pipeline's best partition is tried with each.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, group_bl
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.units import human_bytes
 from kvplan.solver.advise.advice import Advice
+from kvplan.solver.advise.vllm_partition import layer_weights, moved
 from kvplan.solver.solve.plan import plan
 
 LEAST_BATCH_TOKENS = 512
@@ -33,7 +34,11 @@ LEFT_OUT = (
     "whether the attention kernel takes the block size",
 )
 
-_SPELLED = {"kv_cache_layout": "VLLM_KV_CACHE_LAYOUT="}
+_SPELLED = {
+    "kv_cache_layout": "VLLM_KV_CACHE_LAYOUT=",
+    "pp_layer_partition": "VLLM_PP_LAYER_PARTITION=",
+}
+ESTIMATED = "layers are taken to be alike (a folder with the weights' tensors knows better)"
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,11 @@ class Trial:
     requests: int
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        """More requests, then fewer changes, then a larger step."""
-        return (self.requests, -len(self.changes), self.server.serving.batch_tokens)
+    def rank(self) -> tuple[int, bool, int, int]:
+        """More requests, then a better partition, then fewer changes, then a larger step."""
+        changes = self.changes.keys() - {"available", "pp_layer_partition"}
+        moved = "pp_layer_partition" in self.changes
+        return (self.requests, moved, -len(changes), self.server.serving.batch_tokens)
 
 
 def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -> Advice:
@@ -60,23 +67,48 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
     InvalidProblem : no combination serves one request of the longest length.
     """
     start = _tried(architecture, settings, {}, mean_tokens)
-    trials = [start] if start else []
-    for changes in _combinations(architecture, settings):
-        trial = _tried(architecture, settings, changes, mean_tokens)
-        if trial is not None:
-            trials.append(trial)
+    trials = []
+    for changes in ({}, *_combinations(architecture, settings)):
+        partition = _moved(architecture, settings, changes)
+        for each in (changes, {**changes, **partition}) if partition else (changes,):
+            trial = _tried(architecture, settings, each, mean_tokens)
+            if trial is not None:
+                trials.append(trial)
     if not trials:
         expected = "a length that some block size and step can serve"
         raise InvalidProblem.at("--optimize", expected, f"{mean_tokens} tokens")
     best = max(trials, key=lambda trial: trial.rank)
     return Advice(
         flags=dict(_spelled(best.changes)),
-        before=_rows(start, mean_tokens) if start else {"requests at once": "refused"},
+        before=_rows(start, mean_tokens) if start else _refused(architecture, settings),
         after=_rows(best, mean_tokens),
         requests=(start.requests if start else 0, best.requests),
         bound=best.requests,
-        left_out=LEFT_OUT,
+        left_out=(*LEFT_OUT, *_left_out(architecture, settings, best)),
     )
+
+
+def _left_out(architecture: Architecture, settings: Settings, best: Trial) -> Iterator[str]:
+    """What a partition does not count."""
+    if "pp_layer_partition" in best.changes:
+        server = server_of(architecture, settings)
+        weights = layer_weights(architecture, settings, server)
+        yield "speed: the stage with the most layers paces the pipeline"
+        if weights is not None and weights.is_estimated:
+            yield ESTIMATED
+
+
+def _moved(
+    architecture: Architecture, settings: Settings, changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The better partition of a pipeline under some changes; empty where there is none."""
+    if int(settings["pipeline_parallel_size"]) < 2:
+        return {}
+    changed = laid_over(settings, changes)
+    try:
+        return moved(architecture, changed, server_of(architecture, changed))
+    except InvalidProblem:
+        return {}
 
 
 def _combinations(architecture: Architecture, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -129,12 +161,26 @@ def _tried(
     return Trial(changes, server, blocks, answer.requests[0].capacity, (blocks - null) // one)
 
 
+def _refused(architecture: Architecture, settings: Settings) -> dict[str, str]:
+    """The rows of settings under which the engine does not start."""
+    server = server_of(architecture, settings)
+    return {"requests at once": "refused", **_stage_rows(server, server.block_count)}
+
+
+def _stage_rows(server: Server, blocks: int) -> dict[str, str]:
+    """Layers of each pipeline stage and the blocks of the poorest one; nothing of one stage."""
+    if len(server.counts) < 2:
+        return {}
+    return {"layers a stage": ",".join(map(str, server.counts)), "blocks": f"{blocks:,}"}
+
+
 def _rows(trial: Trial, mean_tokens: int) -> dict[str, str]:
     server = trial.server
     one = blocks_of_request(server.layout, server.serving, mean_tokens)
     tokens = printed_tokens(server.layout, server.serving, trial.blocks, trial.length)
     hundredths = 100 * trial.blocks // one
     return {
+        **_stage_rows(server, trial.blocks),
         "GPU KV cache size (tokens)": f"{tokens:,}",
         f"concurrency at {mean_tokens:,} tokens": f"{hundredths // 100}.{hundredths % 100:02d}",
         "requests at once": str(trial.requests),
@@ -165,6 +211,8 @@ def padding_bytes(server: Server, length_tokens: int) -> int:
 def _spelled(changes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Write changes as flags that paste; the layout is an environment variable."""
     for key, value in changes.items():
+        if key == "available":  # what a partition leaves each stage, not a flag of the engine
+            continue
         if key in _SPELLED:
             yield f"{_SPELLED[key]}{value}", ""
         elif isinstance(value, bool):

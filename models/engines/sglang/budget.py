@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.sglang.cells import stage_counts
 from kvplan.models.engines.sglang.flags import chunk_tokens
+from kvplan.models.engines.stage_weights import StageWeights, stage_weights
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
 
@@ -21,8 +24,52 @@ CONTEXT_BYTES = 600 * MIB
 """Bytes of the CUDA context and its libraries, which are gone before the first reading."""
 
 
+def rank_entries(architecture: Architecture, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Ranks of a problem, one for each stage."""
+    return [
+        {"name": f"stage{stage}", "stage": stage, **section}
+        for stage, section in enumerate(_sections(architecture, settings))
+    ]
+
+
+def _sections(architecture: Architecture, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Quota or memory section by stage; weights at hand are charged tensor by tensor.
+
+    Raises
+    ------
+    InvalidProblem : --available of another count of stages.
+    """
+    stages, given = int(settings["pp_size"]), available_of(settings)
+    if given:
+        if len(given) not in (1, stages):
+            expected = f"one figure, or one for each of {stages} stages"
+            raise InvalidProblem.at("--available", expected, str(len(given)))
+        return [{"quota": count} for count in given * (stages if len(given) == 1 else 1)]
+    weights = weights_of(architecture, settings) if stages > 1 else None
+    if weights is None:
+        return [rank_entry(settings)] * stages
+    held = weights.on(stage_counts(architecture, settings))
+    return [rank_entry({**settings, "weights_bytes": count}) for count in held]
+
+
+def available_of(settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """--available: one figure or one for each stage; empty where it was not given."""
+    given = settings["available"]
+    if given is None:
+        return ()
+    return tuple(map(int, given)) if isinstance(given, tuple) else (int(given),)
+
+
+def weights_of(architecture: Architecture, settings: Mapping[str, Any]) -> StageWeights | None:
+    """Weights by layer and end on one rank, where the tensors are at hand."""
+    listed = settings.get("weights")
+    if listed is None:
+        return None
+    return stage_weights(listed, architecture, int(settings["tp_size"]))
+
+
 def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Quota or memory section of a rank.
+    """Quota or memory section of a rank (the first one's, where --available differs by stage).
 
     Measured readings rule; without them the card's total and the weights stand in, and the terms
     that nobody measured say so.
@@ -31,8 +78,9 @@ def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
     ------
     InvalidProblem : nothing says how many bytes there are.
     """
-    if settings["available"] is not None:
-        return {"quota": int(settings["available"])}
+    given = available_of(settings)
+    if given:
+        return {"quota": given[0]}
     share = settings["mem_fraction_static"]
     before, after = settings["free_before_load"], settings["free_after_load"]
     if before is not None and after is not None:
@@ -68,5 +116,7 @@ def reserve_bytes(total: int, settings: Mapping[str, Any]) -> int:
 
 
 def rest_bytes(settings: Mapping[str, Any]) -> int:
-    """Bytes for all pools of a rank."""
-    return Rank.model_validate({"name": "any", **rank_entry(settings)}).quota_bytes
+    """Bytes for all pools of a rank, the poorest one's where --available differs by stage."""
+    given = available_of(settings)
+    entry = {"name": "any", **rank_entry(settings)}
+    return min(given) if given else Rank.model_validate(entry).quota_bytes

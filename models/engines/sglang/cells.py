@@ -14,6 +14,7 @@ from typing import Any
 
 from kvplan.models.engines.cards import chip_of
 from kvplan.models.engines.layers import Architecture, Attention, Compressed, Latent, Layer
+from kvplan.models.engines.partitions import last_ones
 from kvplan.models.engines.sglang.flags import attention_ranks, element_bytes
 from kvplan.models.engines.sglang.speculation import (
     algorithm_of,
@@ -21,6 +22,7 @@ from kvplan.models.engines.sglang.speculation import (
     draft_layers,
 )
 from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
 
 TWO_POOLS = {
     "Llama4ForConditionalGeneration",
@@ -60,16 +62,39 @@ class Cells:
 
 def stage_bounds(layers: int, stages: int) -> list[tuple[int, int]]:
     """Layers of each pipeline stage: alike, the last `layers mod stages` with one more."""
-    base, more = divmod(layers, stages)
-    sizes = (base + (stage >= stages - more) for stage in range(stages))
-    return list(pairwise(accumulate(sizes, initial=0)))
+    return bounds_of(last_ones(layers, stages))
 
 
-def stage_layers(architecture: Architecture, stages: int) -> list[tuple[Layer, ...]]:
+def bounds_of(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """First layer of each stage, and the first behind it."""
+    return list(pairwise(accumulate(counts, initial=0)))
+
+
+def stage_counts(architecture: Architecture, settings: Mapping[str, Any]) -> list[int]:
+    """Layers of each pipeline stage: what was given, or the engine's own share.
+
+    Raises
+    ------
+    InvalidProblem : a partition of another count of stages or layers.
+    """
+    layers, stages = architecture.total_layers, int(settings["pp_size"])
+    given = settings["pp_layer_partition"]
+    if given is None:
+        return last_ones(layers, stages)
+    parts = [int(part) for part in str(given).split(",") if part.strip().isdecimal()]
+    if len(parts) != stages or sum(parts) != layers:
+        expected = f"{stages} counts that sum to {layers}"
+        raise InvalidProblem.at("--pp-layer-partition", expected, shown(given))
+    return parts
+
+
+def stage_layers(
+    architecture: Architecture, settings: Mapping[str, Any]
+) -> list[tuple[Layer, ...]]:
     """Target layers that keep something, by pipeline stage."""
     return [
         tuple(layer for layer in architecture.target if low <= layer.index < high)
-        for low, high in stage_bounds(architecture.total_layers, stages)
+        for low, high in bounds_of(stage_counts(architecture, settings))
     ]
 
 
@@ -100,7 +125,7 @@ def cells(architecture: Architecture, settings: Mapping[str, Any]) -> list[Cells
     apart = has_window_pool(architecture, settings)
     drafts = draft_layers(architecture, settings)
     found = []
-    for layers in stage_layers(architecture, int(settings["pp_size"])):
+    for layers in stage_layers(architecture, settings):
         tokens = [layer for layer in layers if isinstance(layer, Attention | Latent)]
         windows = [layer for layer in tokens if apart and _reach(layer)]
         full = [layer for layer in tokens if not (apart and _reach(layer))]
@@ -111,6 +136,12 @@ def cells(architecture: Architecture, settings: Mapping[str, Any]) -> list[Cells
         window = sum(_sides(windows, architecture, settings))
         found.append(Cells(keys + values + index + draft, window, keys + index, values))
     return found
+
+
+def layer_bytes(layer: Layer, architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """Bytes a token of one layer that keeps all tokens."""
+    index = indexer_bytes(layer) * int(settings["dcp_size"])
+    return sum(_sides([layer], architecture, settings)) + index
 
 
 def _check(architecture: Architecture) -> None:

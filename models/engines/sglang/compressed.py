@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Compressed, Layer
-from kvplan.models.engines.sglang.budget import rank_entry, rest_bytes
+from kvplan.models.engines.sglang.budget import rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import stage_layers
 from kvplan.models.engines.sglang.demand import request_tokens, shared_tokens
 from kvplan.models.engines.sglang.flags import (
@@ -57,7 +57,7 @@ def row_bytes(layer: Compressed) -> int:
 
 def rates(architecture: Architecture, settings: Mapping[str, Any]) -> list[Rates]:
     """Rates of each pipeline stage; with speculation (L + 1) / L of them, for the draft's layer."""
-    stages = stage_layers(architecture, int(settings["pp_size"]))
+    stages = stage_layers(architecture, settings)
     return [_stage_rates(layers, settings) for layers in stages]
 
 
@@ -155,11 +155,10 @@ def build_compressed(architecture: Architecture, settings: Mapping[str, Any]) ->
     else:
         near["min_blocks"] = near["max_blocks"] = -(-cap // page)
     rule = {"kind": "window", "keep": "in_flight", "window": window, "extra_blocks": 1}
-    entry = rank_entry(settings)
     return Problem.model_validate(
         {
             "name": f"{architecture.name} in SGLang",
-            "ranks": [{"name": f"stage{s}", "stage": s, **entry} for s in range(len(stages))],
+            "ranks": rank_entries(architecture, settings),
             "tokens_per_block": page,
             "pools": [full, near],
             "caches": [

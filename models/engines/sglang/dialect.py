@@ -230,6 +230,7 @@ DIALECT = Dialect(
     },
     abbreviates=True,
     variables={
+        "SGLANG_PP_LAYER_PARTITION": "--pp-layer-partition",
         "SGLANG_SWA_EVICTION_INTERVAL": "--swa-eviction-interval",
     },
 )

@@ -19,7 +19,13 @@ STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 FLAGS = (
     Flag("--disaggregation-mode", "word", "null", "other roles are not modelled", ("null",)),
     Flag("--attn-cp-size", "word", "1", "more are not modelled", ("1",)),
-    Flag("--available", "bytes", None, "measured: bytes left for all pools of a rank"),
+    Flag(
+        "--available",
+        "bytes",
+        None,
+        "measured: bytes left for all pools of a rank; one figure, or one for each stage",
+        repeated=True,
+    ),
     Flag("--free-before-load", "bytes", None, "measured: free bytes before the weights load"),
     Flag("--free-after-load", "bytes", None, "measured: free bytes after the weights load"),
     Flag("--mem-fraction-static", "number", None, "share for weights and pools"),
@@ -28,6 +34,7 @@ FLAGS = (
         "--tp-size", "count", 1, "tensor parallel ranks", aliases=("--tensor-parallel-size", "--tp")
     ),
     Flag("--pp-size", "count", 1, "pipeline stages", aliases=("--pipeline-parallel-size", "--pp")),
+    Flag("--pp-layer-partition", "word", None, "SGLANG_PP_LAYER_PARTITION: layers a stage, 16,32"),
     Flag(
         "--dp-size", "count", 1, "data parallel replicas", aliases=("--data-parallel-size", "--dp")
     ),

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, refuse_cross
-from kvplan.models.engines.sglang.budget import rank_entry, rest_bytes
+from kvplan.models.engines.sglang.budget import rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import (
     Cells,
     cells,
@@ -59,13 +59,10 @@ def _problem(architecture: Architecture, settings: Mapping[str, Any], *, free: b
     if recurrent_layers(architecture):
         states = state_section(architecture, settings, rest_bytes(settings), free=free)
     tokens = _token_section(architecture, settings, stages, free=free)
-    entry = rank_entry(settings)
     return Problem.model_validate(
         {
             "name": f"{architecture.name} in SGLang",
-            "ranks": [
-                {"name": f"stage{stage}", "stage": stage, **entry} for stage in range(len(stages))
-            ],
+            "ranks": rank_entries(architecture, settings),
             "tokens_per_block": int(settings["page_size"]),
             **{key: states[key] + tokens[key] for key in states},
             "fill": "none",

@@ -45,7 +45,7 @@ def slot_parts(architecture: Architecture, settings: Mapping[str, Any]) -> tuple
     Under pipeline parallelism every stage charges the share of the stage with most such layers.
     """
     layers = recurrent_layers(architecture)
-    stages = stage_layers(architecture, int(settings["pp_size"]))
+    stages = stage_layers(architecture, settings)
     most = max(sum(isinstance(layer, Recurrent) for layer in stage) for stage in stages)
     conv = recurrent = 0
     for layer in layers:

@@ -14,6 +14,7 @@ from kvplan.models.engines.layers import (
     Layer,
     Recurrent,
 )
+from kvplan.models.engines.partitions import first_ones
 from kvplan.models.engines.states import state_tensors
 from kvplan.models.engines.trtllm.cycles import LayerBuffers
 from kvplan.models.engines.trtllm.flags import ELEMENT_BITS
@@ -44,8 +45,7 @@ def stage_layers(
     Drafts lie on the last (Mapping.pp_layers).
     """
     drafts = architecture.draft if settings["num_speculative_tokens"] else ()
-    base, more = divmod(architecture.total_layers, stages)
-    sizes = [base + (stage < more) for stage in range(stages)]
+    sizes = first_ones(architecture.total_layers, stages)
     bounds = list(pairwise(accumulate(sizes, initial=0)))
     found = [
         tuple(layer for layer in architecture.target if low <= layer.index < high)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import lcm
 from typing import Any
 
+from kvplan.models.engines.partitions import before_last
 from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.layout import stages_of
 from kvplan.models.engines.vllm.spec import Spec
@@ -67,9 +68,11 @@ def padded_states(specs: list[Spec]) -> list[Spec]:
 
 
 def stage_layers(layers: int, settings: Mapping[str, Any]) -> list[range]:
-    """Layers of each pipeline stage (get_pp_indices).
+    """Layers of each pipeline stage: what was given, or the engine's own share.
 
-    layers // stages each; what is left goes one each to the stages before the last, backwards.
+    Raises
+    ------
+    InvalidProblem : a partition of another count of stages or layers.
     """
     stages = max(1, int(settings["pipeline_parallel_size"]))
     given = settings["pp_layer_partition"]
@@ -79,8 +82,4 @@ def stage_layers(layers: int, settings: Mapping[str, Any]) -> list[range]:
             expected = f"{stages} counts that sum to {layers}"
             raise InvalidProblem.at("--pp-layer-partition", expected, shown(given))
         return list(stages_of(parts))
-    base, left = divmod(layers, stages)
-    counts = [base] * stages
-    for index in range(2, left + 2):
-        counts[-index] += 1
-    return list(stages_of(counts))
+    return list(stages_of(before_last(layers, stages)))

@@ -19,12 +19,7 @@ from kvplan.models.engines.layers import (
     Tensor,
 )
 from kvplan.models.engines.states import state_tensors
-from kvplan.models.engines.vllm.alignment import (
-    aligned_block,
-    padded_states,
-    stage_layers,
-    with_block,
-)
+from kvplan.models.engines.vllm.alignment import aligned_block, padded_states, with_block
 from kvplan.models.engines.vllm.launch.defaults import draft_kv_dtype, kernel_block, kv_dtype
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.launch.state_defaults import state_dtype, state_mode
@@ -42,9 +37,7 @@ QUANTUM = 128  # index elements that share one fp32 scale
 def specs_of(
     architecture: Architecture, settings: Mapping[str, Any], serving: Serving
 ) -> tuple[list[Spec], list[int]]:
-    """Specs in the order of the layers, and how many of them each pipeline stage holds.
-
-    Draft layers lie behind the target's, on the last stage.
+    """Specs in the order of the layers, and the layer of each; a draft's is behind the target's.
 
     Raises
     ------
@@ -62,10 +55,7 @@ def specs_of(
     block = aligned_block(specs, settings, serving.version)
     specs = [with_block(spec, block, settings) for spec in (*specs, *drafted)]
     specs = padded_states(specs)
-    stages = stage_layers(architecture.total_layers, settings)
-    counts = [sum(index in stage for index in owners) for stage in stages]
-    counts[-1] += len(drafted)
-    return specs, counts
+    return specs, [*owners, *(architecture.total_layers for _ in drafted)]
 
 
 class _Reader:

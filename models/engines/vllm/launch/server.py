@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.registry import Settings
+from kvplan.models.engines.stage_weights import StageWeights, stage_weights
+from kvplan.models.engines.vllm.alignment import stage_layers
 from kvplan.models.engines.vllm.budget import quota_of, rank_budget
 from kvplan.models.engines.vllm.graphs import captures
 from kvplan.models.engines.vllm.grouping import layout_of
 from kvplan.models.engines.vllm.launch.connectors import check_other_flags
 from kvplan.models.engines.vllm.launch.defaults import sequences
+from kvplan.models.engines.vllm.launch.speculation import speculation
 from kvplan.models.engines.vllm.layout import Layout, Serving, stages_of
 from kvplan.models.engines.vllm.pages import specs_of
 from kvplan.models.engines.vllm.problem import Worker, problem_of
@@ -31,6 +35,8 @@ class Server:
     auto_fit : the length may shrink to what fits.
     override_blocks : --num-gpu-blocks-override.
     state_requests : requests that must each find a state block; 0 where nothing asks for that.
+    owners : layer of each spec; that of a draft's lies behind the target's.
+    counts : layers of each pipeline stage.
     """
 
     serving: Serving
@@ -40,6 +46,8 @@ class Server:
     auto_fit: bool
     override_blocks: int | None
     state_requests: int = 0
+    owners: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
 
     @property
     def block_count(self) -> int:
@@ -74,7 +82,10 @@ def server_of(architecture: Architecture, settings: Mapping[str, Any]) -> Server
     InvalidProblem : what this version of vLLM would refuse, or flags that do not fit the model.
     """
     serving = serving_of(architecture, settings)
-    specs, counts = specs_of(architecture, settings, serving)
+    specs, owners = specs_of(architecture, settings, serving)
+    stages = stage_layers(architecture.total_layers, settings)
+    ends = [*stages[:-1], range(stages[-1].start, architecture.total_layers + 1)]
+    counts = [sum(owner in stage for owner in owners) for stage in ends]
     if not specs:
         raise InvalidProblem.at("--engine vllm", "a model with layers that keep something", "none")
     if 0 in counts:
@@ -87,10 +98,12 @@ def server_of(architecture: Architecture, settings: Mapping[str, Any]) -> Server
         serving=serving,
         specs=tuple(specs),
         layout=layout_of(specs, serving, stages_of(counts)),
-        workers=_workers(architecture, settings, serving),
+        workers=_workers(architecture, settings, serving, [len(stage) for stage in stages]),
         auto_fit=length_tokens(architecture, settings)[1],
         override_blocks=settings["num_gpu_blocks_override"],
         state_requests=_state_requests(settings, serving, specs),
+        owners=tuple(owners),
+        counts=tuple(len(stage) for stage in stages),
     )
     _check_override(server)
     return server
@@ -125,15 +138,33 @@ def _check_override(server: Server) -> None:
     raise InvalidProblem.at("--max-num-seqs", f"at most {blocks}: {said} {count}", "more")
 
 
+def weights_of(architecture: Architecture, settings: Mapping[str, Any]) -> StageWeights | None:
+    """Weights by layer and end on one rank, where the tensors are at hand."""
+    listed = settings.get("weights")
+    if listed is None:
+        return None
+    ranks = max(1, int(settings["tensor_parallel_size"]))
+    drafted = bool(speculation(architecture, settings).layers)
+    return stage_weights(listed, architecture, ranks, draft=drafted)
+
+
 def _workers(
-    architecture: Architecture, settings: Mapping[str, Any], serving: Serving
+    architecture: Architecture, settings: Mapping[str, Any], serving: Serving, counts: list[int]
 ) -> tuple[Worker, ...]:
-    """Ranks by stage, alike within one; with several --available figures one rank for each."""
-    stages = max(1, int(settings["pipeline_parallel_size"]))
-    given = settings["available"]
+    """Ranks by stage, alike within one; with several --available figures one rank for each.
+
+    Weights at hand are charged by stage, tensor by tensor.
+    """
+    stages, given = len(counts), settings["available"]
     budgets: list[dict[str, Any]]
+    weights = weights_of(architecture, settings) if stages > 1 and not given else None
     if given:
         budgets = [{"quota": int(quota)} for quota in given]
+    elif weights is not None:
+        budgets = [
+            rank_budget(architecture, _weighing(settings, count), serving.version)
+            for count in weights.on(counts)
+        ]
     else:
         budgets = [rank_budget(architecture, settings, serving.version)]
     if len(budgets) == 1:
@@ -148,3 +179,10 @@ def _workers(
         )
         for index, budget in enumerate(budgets)
     )
+
+
+def _weighing(settings: Mapping[str, Any], weights_bytes: int) -> Settings:
+    """The settings with the weights of one stage."""
+    weighed = Settings((), {**settings, "weights_bytes": weights_bytes})
+    weighed.given = getattr(settings, "given", frozenset(settings))
+    return weighed

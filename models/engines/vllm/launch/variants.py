@@ -26,6 +26,7 @@ MOST_RANKS = 16
 def laid_over(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
     """Settings with some of them changed, as if they had been given."""
     given = settings.given if isinstance(settings, Settings) else frozenset(settings)
+    given |= {"weights"} & settings.keys()
     return Settings(FLAGS, {key: settings[key] for key in given} | dict(changes))
 
 
