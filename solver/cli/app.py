@@ -10,6 +10,7 @@ from kvplan.solver.cli.check_log import check_log
 from kvplan.solver.cli.demo import demo
 from kvplan.solver.cli.explain import explain
 from kvplan.solver.cli.explore import explore
+from kvplan.solver.cli.frontier import frontier
 from kvplan.solver.cli.model.command import model
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
@@ -63,6 +64,10 @@ app.command(
     epilog=_example("kvplan explore server.yaml --vary 'ranks.*.quota=10GiB:80GiB:1GiB'"),
     short_help="Solve a problem for many values of its fields.",
 )(explore)
+app.command(
+    epilog=_example("kvplan frontier server.yaml --goals capacity:long,prefill"),
+    short_help="List the best trade-offs between two or three goals.",
+)(frontier)
 app.command(
     epilog=_example("kvplan model config.json --available 40GiB --max-model-len auto"),
     short_help="Turn a model's config into the problem that an engine solves.",

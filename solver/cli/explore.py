@@ -40,11 +40,7 @@ def explore(
     from kvplan.models import Problem
 
     changes = read_changes(vary)
-    target = None if out is None else Path(out)
-    if target is not None:
-        from kvplan.solver.explore.files import check_target
-
-        check_target(target)
+    target = target_of(out)
     problem = Problem.load(file, tuple(overrides or ()))
 
     from kvplan.solver.explore import explore as explored
@@ -57,6 +53,21 @@ def explore(
         write_table(table, target)
     print_table(table, target, as_json=as_json)
     return 0 if (table["status"] != "infeasible").any() else 1
+
+
+def target_of(out: str | None) -> Path | None:
+    """Read --out.
+
+    Raises
+    ------
+    InvalidProblem : a file that could not be written.
+    """
+    if out is None:
+        return None
+    from kvplan.solver.explore.files import check_target
+
+    check_target(Path(out))
+    return Path(out)
 
 
 def read_changes(texts: list[str]) -> dict[str, str]:
@@ -81,7 +92,7 @@ def read_changes(texts: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar() -> Iterator[Callable[[int, int | None], None] | None]:
     """A bar on standard error while rows are solved, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None

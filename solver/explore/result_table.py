@@ -18,8 +18,12 @@ def table_of(grid: Grid, figures: Figures) -> pd.DataFrame:
         each //= len(axis.figures)
         columns[axis.path] = np.tile(np.repeat(axis_values(axis), each), times)
         times *= len(axis.figures)
-    columns.update({name: _column(column) for name, column in figures.items()})
-    return pd.DataFrame(columns)
+    return pd.DataFrame({**columns, **columns_of(figures)})
+
+
+def columns_of(figures: Figures) -> dict[str, object]:
+    """What is decided, as columns of a table."""
+    return {name: _column(column) for name, column in figures.items()}
 
 
 def axis_values(axis: Axis) -> np.ndarray[tuple[int], np.dtype[np.int64 | np.float64]]:
