@@ -12,11 +12,13 @@ from pydantic import ValidationError
 from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.goals import Fill
+from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
 from kvplan.models.ranks import Rank
 from kvplan.models.reading.faults import faults_of
 from kvplan.models.reading.variables import fill_faults
+from kvplan.solver.digest import question_of
 from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.formulate.compiled import Compiled
 from kvplan.solver.formulate.formulation import Formulation
@@ -48,6 +50,16 @@ class Planner:
         self._has_auto = self._problem.has_auto_granules
         self._compiled: dict[tuple[Ranks, tuple[int, ...]], Compiled] = {}
         self._by_shares: OrderedDict[tuple[tuple[str, Fraction], ...], Planner] = OrderedDict()
+
+    @property
+    def problem(self) -> Problem:
+        """The problem it was built from."""
+        return self._problem
+
+    @cached_property
+    def question(self) -> str:
+        """sha256 of that problem, as `Plan.question`."""
+        return question_of(self._problem)
 
     def plan(
         self,
