@@ -196,7 +196,7 @@ class Fill(Frozen):
     )
     shares: Annotated[FrozenMapping[str, Portion], TextKeys] | None = Field(
         default=None,
-        description="shares of what the rest leaves",
+        description="shares of what the rest leaves; reserved blocks are not shared",
         json_schema_extra={"minProperties": 1},
     )
     none: StrictBool = Field(default=False, description="written fill: none; the rest stays free")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, most_slots
+from kvplan.kernels.bytes import expert_bytes, least_kept, most_blocks, most_slots, pool_bytes
 from kvplan.kernels.search.bounds import Bounds, LeastDemand
 from kvplan.kernels.search.search import Search
 
 
 def share_out(search: Search, bounds: Bounds, demand: LeastDemand) -> LeastDemand:
-    """Fill by shares: blocks within floor(share x (quota less all but the share pools)).
+    """Fill by shares: usable blocks within floor(share x (quota less all but the share pools)).
 
-    A floor above its share stays, and then later pools take what is left.
+    Reserved blocks stand outside: those of the share pools are among "all but". A floor above its
+    share stays, and then later pools take what is left.
     """
     for pool, most in share_caps(search, bounds, demand):
         multiple = search.instance.pools[pool].multiple
@@ -28,7 +29,8 @@ def share_caps(search: Search, bounds: Bounds, demand: LeastDemand) -> list[tupl
     for pool, share in instance.fill_shares:
         _, reserved, _, top, multiple, _, _ = instance.pools[pool]
         tops = [
-            most_blocks(int(share * rest // 1), buffers[pool]) - reserved
+            most_blocks(int(share * rest // 1) + pool_bytes(reserved, buffers[pool]), buffers[pool])
+            - reserved
             for rest, buffers in budgets
             if buffers and buffers[pool]
         ]
@@ -40,15 +42,10 @@ def share_caps(search: Search, bounds: Bounds, demand: LeastDemand) -> list[tupl
 def _shared_bytes(
     search: Search, bounds: Bounds, demand: LeastDemand
 ) -> list[tuple[int, tuple[tuple[tuple[int, int], ...], ...]]]:
-    """By layout: bytes of the tightest budget less all but the share pools, and its buffers."""
+    """By layout: bytes of the tightest budget less all but what is shared, and its buffers."""
     evaluator = search.demand
     shared = {pool for pool, _ in search.instance.fill_shares}
-    others = [
-        -reserved if pool in shared else usable
-        for pool, (usable, reserved) in enumerate(
-            zip(demand.usable, evaluator.reserved, strict=True)
-        )
-    ]
+    others = [0 if pool in shared else usable for pool, usable in enumerate(demand.usable)]
     taken = evaluator.pool_bytes(others)
     rests = zip(search.rests(bounds), taken, strict=True)
     return [

@@ -202,13 +202,12 @@ def fill(usable, state, SPEC: tl.constexpr):
 
 @triton.jit
 def share_out(usable, state, SPEC: tl.constexpr):
-    """Blocks within floor(share x (quota less all but the share pools)), pool by pool."""
+    """Usable blocks within floor(share x (quota less all but the share pools)), pool by pool."""
     rests = budget_rests(usable, state, SPEC)
     shared = rests
     for i in tl.static_range(len(SPEC.shares)):
         held = usable[SPEC.shares[i][0]]
-        empty = held * 0 - SPEC.pools[SPEC.shares[i][0]][6]  # no block at all
-        shared = with_blocks(SPEC.shares[i][0], shared, held, empty, SPEC)
+        shared = with_blocks(SPEC.shares[i][0], shared, held, held * 0, SPEC)
     for i in tl.static_range(len(SPEC.shares)):
         held = usable[SPEC.shares[i][0]]
         raised = most_by_share(rests, shared, held, SPEC.shares[i], SPEC)
@@ -226,7 +225,8 @@ def most_by_share(rests, shared, held, SHARE: tl.constexpr, SPEC: tl.constexpr):
         if len(SPEC.budgets[b][0]) > 0:
             if len(SPEC.budgets[b][0][P][0]) > 0:
                 held_bytes = floor_div(tl.maximum(shared[b], 0) * SHARE[1], SHARE[2])
-                here = most_beside(held_bytes, held * 0, SPEC.budgets[b][0][P])
+                reserved = held * 0 + SPEC.pools[P][6]
+                here = most_beside(held_bytes, reserved, SPEC.budgets[b][0][P])
                 cap = tl.minimum(cap, here - SPEC.pools[P][6])
     return tl.maximum(held, rounded_down(tl.maximum(cap, 0), SPEC.pools[P][3]))
 

@@ -192,10 +192,11 @@ class Check:
     def _over_shares(
         self, decisions: Decisions, quotas: Sequence[int], raws: list[list[int]], needs: list[int]
     ) -> Iterator[str]:
-        """A pool takes at most floor(share x rest), unless it needs more or a goal asks for it.
+        """Usable blocks take at most floor(share x rest), unless need or a goal asks for more.
 
-        The rest is what all but the pools with shares leave, with as few slots kept as may be.
-        Where constraints or goals count blocks, other pools are taken at their need alone.
+        The rest is what all but the pools with shares leave, with as few slots kept as may be;
+        reserved blocks of these pools come first. Where constraints or goals count blocks, other
+        pools are taken at their need alone.
         """
         problem, beside = self.problem, [*decisions.blocks]
         named = [name for each in problem.constraints for name in each.terms]
@@ -203,7 +204,8 @@ class Check:
         coupled = any(name.startswith(("blocks:", "copies:")) for name in named)
         for at, pool in enumerate(problem.pools):
             needed = needs[at] + pool.reserved_blocks if coupled else beside[at]
-            beside[at] = 0 if pool.name in self._shares else min(beside[at], needed)
+            is_shared = pool.name in self._shares
+            beside[at] = pool.reserved_blocks if is_shared else min(beside[at], needed)
         kept = least_kept(problem.experts, decisions.slots)
         others = decisions._replace(blocks=tuple(beside), kept=kept)
         rests = dict[str, int]()
@@ -217,6 +219,7 @@ class Check:
             for rank, quota, layout in zip(problem.ranks, quotas, self._layouts, strict=True):
                 auto, rest = self._auto(rank, quota), rests[rank.name]
                 taken = pool_bytes(layout[at], decisions.blocks[at], auto)
+                taken -= pool_bytes(layout[at], pool.reserved_blocks, auto)
                 if taken > max(0, share * rest // 1):
                     over = f"takes {taken} of {rest} B on {rank.name}, above {share}"
                     yield f"pool {pool.name} {over}"

@@ -40,21 +40,20 @@ def filled(instance: Instance, point: Point, raws: Raws) -> Point:
 
 
 def share_caps(instance: Instance, point: Point) -> list[tuple[int, int]]:
-    """The cap of every share pool: its share of what the other pools leave, in each budget."""
-    caps = []
+    """The cap of every share pool: its share of what all else leaves, in each budget.
+
+    Reserved blocks, its own too, are part of all else.
+    """
+    caps, shared = [], {pool for pool, _ in instance.fill_shares}
+    emptied = [0 if pool in shared else usable for pool, usable in enumerate(point.usable)]
+    bare = point._replace(usable=tuple(emptied))
     for index, share in instance.fill_shares:
-        limits = []
+        limits, pool = [], instance.pools[index]
         for budget in instance.budgets:
             if budget.pools and budget.pools[index]:
-                mine = sum(
-                    [
-                        pool_bytes(point.usable[p] + instance.pools[p].reserved, budget.pools[p])
-                        for p, _ in instance.fill_shares
-                    ]
-                )
-                rest = budget.limit_bytes - budget_bytes(instance, budget, point) + mine
-                limits.append(blocks_within(int(share * rest // 1), budget.pools[index]))
-        pool = instance.pools[index]
+                rest = budget.limit_bytes - budget_bytes(instance, budget, bare)
+                outside = pool_bytes(pool.reserved, budget.pools[index])
+                limits.append(blocks_within(int(share * rest // 1) + outside, budget.pools[index]))
         caps.append((index, (min(limits) - pool.reserved) // pool.multiple * pool.multiple))
     return caps
 

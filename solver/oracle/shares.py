@@ -18,7 +18,7 @@ from kvplan.solver.oracle.replay import Replay
 
 
 def shares(replay: Replay) -> Iterator[rules.Found]:
-    """A pool of `fill: {shares}` stays, on every rank, within its share of the rest.
+    """Usable blocks of a pool of `fill: {shares}` stay, on each rank, within its share of the rest.
 
     A share caps what fill gives: a pool that a goal raised, or that may not have fewer blocks, may
     lie above it.
@@ -29,8 +29,9 @@ def shares(replay: Replay) -> Iterator[rules.Found]:
             continue
         for rank in replay.problem.ranks:
             cap = max(0, math.floor(share_of[pool.name] * _rest(replay, rank, set(share_of))))
-            allocated = replay.plan.blocks[pool.name]
-            taken = pool_bytes(pool, rank, quota_of(rank).bytes, allocated)
+            quota, allocated = quota_of(rank).bytes, replay.plan.blocks[pool.name]
+            taken = pool_bytes(pool, rank, quota, allocated)
+            taken -= pool_bytes(pool, rank, quota, pool.reserved_blocks)
             if taken > cap:
                 text = f"expected at most {exact_bytes(cap)}, got {exact_bytes(taken)}"
                 yield "shares", f"{pool.name}/{rank.name}", text
@@ -86,15 +87,16 @@ def _value(replay: Replay, goal: Goal) -> Fraction:
 def _rest(replay: Replay, rank: Rank, sharing: set[str]) -> int:
     """What all but the sharing pools leave of a rank: the least over its phases but load.
 
-    Slots kept in prefill count at their fewest. Constraints and goals may tie other pools to these;
-    then the others count at their floors, and the rest is no smaller than what was shared.
+    Reserved blocks of the sharing pools are not shared out. Slots kept in prefill count at their
+    fewest. Constraints and goals may tie other pools to these; then the others count at their
+    floors, and the rest is no smaller than what was shared.
     """
     problem, plan, quota = replay.problem, replay.plan, quota_of(rank)
-    beside = {name: 0 if name in sharing else count for name, count in plan.blocks.items()}
+    reserved = {pool.name: pool.reserved_blocks for pool in problem.pools}
+    beside = {n: reserved[n] if n in sharing else count for n, count in plan.blocks.items()}
     tied = [name for each in problem.constraints for name in each.terms]
     tied += [name for goal in problem.goals for name in goal.maximize]
     if any(name.startswith(("blocks:", "copies:")) for name in tied):
-        reserved = {pool.name: pool.reserved_blocks for pool in problem.pools}
         for name in beside.keys() - sharing:
             beside[name] = min(beside[name], plan.floors[name] + reserved[name])
     fewest = replace(replay.residents, allocated=beside, slots_in_prefill=_fewest(replay))

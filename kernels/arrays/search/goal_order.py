@@ -156,21 +156,22 @@ class Goals:
         return xp.stack([self._column(value, feasible) for value in values], axis=0).T
 
     def _share_out(self, state: State, usable: list[Integers]) -> list[Integers]:
-        """Blocks within floor(share x (quota less all but the share pools)), pool by pool.
+        """Usable blocks within floor(share x (quota less all but the share pools)), pool by pool.
 
-        A floor above its share stays, and then later pools take what is left.
+        Reserved blocks stand outside. A floor above its share stays, and then later pools take what
+        is left.
         """
         rests = self.tile.rests(usable, state.chunk, state.experts)
         shared = list(rests)
         for pool, _ in self.instance.fill_shares:
-            empty = -self.instance.pools[pool].reserved  # no block at all
-            shared = self._taken(pool, shared, usable[pool], empty)
+            shared = self._taken(pool, shared, usable[pool], 0)
         for pool, share in self.instance.fill_shares:
             rule = self.instance.pools[pool]
             cap = self.tile.most_in(pool, rests, usable[pool])
             for budget, rest in zip(self.tile.layout.budgets, shared, strict=True):
                 if budget.pools and budget.pools[pool]:
                     held_bytes = rest * share.numerator // share.denominator
+                    held_bytes = held_bytes + pool_bytes(rule.reserved, budget.pools[pool])
                     most = self.tile.most_blocks(held_bytes, budget.pools[pool]) - rule.reserved
                     cap = self.arrays.smallest(cap, most)
             cap = cap // rule.multiple * rule.multiple

@@ -16,8 +16,8 @@ def fill_shares(points: Points) -> list[tuple[str, Fraction]]:
     """Raise the pools of `fill: {shares}` in order, each within its share of what is left.
 
     What is left on a rank is the least, over its phases but load, of the limit less everything but
-    these pools, with unnamed pools and slots kept in prefill at their fewest. A pool whose fewest
-    blocks take more than its share stays at those.
+    the usable blocks of these pools, with unnamed pools and slots kept in prefill at their fewest.
+    A pool whose fewest blocks take more than its share stays at those.
     """
     space, fill = points.space, points.space.problem.fill
     if fill is None or fill.shares is None:
@@ -40,8 +40,7 @@ def _left(points: Points, sharing: set[int], fewest: Array) -> dict[str, int]:
     others = points.used[0].copy()  # [budget]; all points differ in nothing but blocks by now
     for pool, table in enumerate(space.pools):
         others -= table.bytes[points.counts[0, pool]]
-        if pool not in sharing:
-            others += table.bytes[fewest[pool]]
+        others += table.reserved_bytes if pool in sharing else table.bytes[fewest[pool]]
     left: dict[str, int] = {}
     for budget, free in zip(space.budgets, space.limits - others, strict=True):
         if budget.phase != "load":
@@ -50,8 +49,8 @@ def _left(points: Points, sharing: set[int], fewest: Array) -> dict[str, int]:
 
 
 def _fits(space: Space, pool: int, share: Fraction, left: dict[str, int]) -> Mask:  # [count]
-    """Counts of a pool whose bytes stay, on every rank, within its share."""
-    table = space.pools[pool].bytes
+    """Counts of a pool whose usable blocks stay, on every rank, within its share."""
+    table = space.pools[pool].bytes - space.pools[pool].reserved_bytes
     fits = np.ones(len(table), np.bool_)
     for index, budget in enumerate(space.budgets):
         if budget.phase != "load":

@@ -30,6 +30,7 @@ class PoolTable(NamedTuple):
     usable: Array  # [count]
     in_use: Array  # [count]: blocks that may be in use when a request is admitted
     bytes: Array  # [count, budget]
+    reserved_bytes: Array  # [budget]: of the reserved blocks alone
 
 
 class Space:
@@ -84,7 +85,8 @@ class Space:
         table = pool_by_budget(
             pool, self.budgets, [count + pool.reserved_blocks for count in usable]
         )
-        return PoolTable(np.array(usable, np.int64), np.array(in_use, np.int64), table)
+        alone = pool_by_budget(pool, self.budgets, [pool.reserved_blocks])[0]
+        return PoolTable(np.array(usable, np.int64), np.array(in_use, np.int64), table, alone)
 
     def _request_axes(self) -> list[Axis]:
         axes = []

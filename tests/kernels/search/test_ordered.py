@@ -68,9 +68,11 @@ def test_shares_are_of_what_all_other_pools_leave(first: str, second: str) -> No
         answer = solve(search)
         assert answer is not None
         pools = next(budget.pools for budget in search.instance.budgets if budget.pools)
-        rest = quota - pool_bytes(2, pools[2])
-        a = largest_within(pools[0], 1, 1, min(rest - 20, rest * Fraction(first)))
-        left = rest - pool_bytes(a + 1, pools[0])
+        reserved = pool_bytes(1, pools[0])  # stands outside the shares
+        rest = quota - pool_bytes(2, pools[2]) - reserved
+        limit = min(rest - 20, rest * Fraction(first)) + reserved
+        a = largest_within(pools[0], 1, 1, limit)
+        left = rest + reserved - pool_bytes(a + 1, pools[0])
         b = largest_within(pools[1], 0, 2, min(left, rest * Fraction(second)))
         assert answer.point.usable == (a, b, 2), quota
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import pytest
@@ -179,8 +180,17 @@ def test_shares_count_reserved_blocks_granules_and_multiples() -> None:
         {"name": "b", "bytes": 5, "granule": 16},
     ]
     answer = agreed(filled({"shares": {"a": 0.7, "b": 0.3}}, pools=pools))
-    # 7 blocks of a, of which 5 are usable: 4 with 2 reserved; 30 B of b are one page: 3 blocks.
+    # 80 B beside the reserved blocks. 5 blocks of a: 4 usable ones; 24 B of b are one page.
     assert answer.blocks == {"a": 6, "b": 3}
+
+
+def test_reserved_blocks_stand_outside_shares() -> None:
+    """4 of a's blocks are reserved: 60 B of 100 are shared, 30 B each; not 50 B, 4 of them a's."""
+    pools = [{"name": "a", "bytes": 10, "reserved_blocks": 4}, {"name": "b", "bytes": 10}]
+    problem = filled({"shares": {"a": "1/2", "b": "1/2"}}, pools=pools, batches=[])
+    assert agreed(problem).blocks == {"a": 7, "b": 3}
+    if importlib.util.find_spec("torch") is not None:
+        assert plan(problem, solver="bisect", device="cpu").blocks == {"a": 7, "b": 3}
 
 
 def test_shares_are_of_the_tightest_rank_and_phase() -> None:
