@@ -18,20 +18,13 @@ from kvplan.solver import oracle, plan
 from support.vllm_server import CONFIGS, architecture, problem, served, settings, speculative
 
 GIB = 2**30
-COMPRESSED = {"DeepSeek-V4-Flash", "DeepSeek-V4-Pro"}
 
 
-@pytest.mark.parametrize("model", sorted(CONFIGS.keys() - COMPRESSED))
+@pytest.mark.parametrize("model", sorted(CONFIGS))
 def test_every_config_has_a_valid_problem_with_a_plan(model: str) -> None:
     figures, answer = served(model, "--dtype bfloat16 --max-model-len auto --available 40GiB")
     assert answer.status == "optimal"
     assert int(figures["num_gpu_blocks"]) == answer.blocks["paged"] > 0
-
-
-@pytest.mark.parametrize("model", sorted(COMPRESSED))
-def test_compressed_layers_are_refused_by_name(model: str) -> None:
-    with pytest.raises(InvalidProblem, match="DeepSeek-V4's compressed ones"):
-        problem(model, "--available 40GiB")
 
 
 @pytest.mark.parametrize("model", ["gpt-oss-20b", "Qwen3-Next-80B-A3B-Thinking", "GLM-5.2"])

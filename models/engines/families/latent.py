@@ -59,11 +59,10 @@ def deepseek_v4(fields: Fields) -> list[Layer]:
     """DeepSeek-V4: a window in every layer, and a compressed row every compress_ratios[i] tokens.
 
     Layers of ratio 4 have an indexer over their compressed rows; ratio 0 is the window alone. The
-    list goes on over the MTP layers.
+    list goes on over the MTP layers. transformers 5.19 saves layer_types and compress_rates.
     """
     fields.require(
         "num_hidden_layers",
-        "compress_ratios",
         "head_dim",
         "qk_rope_head_dim",
         "sliding_window",
@@ -84,5 +83,15 @@ def deepseek_v4(fields: Fields) -> list[Layer]:
             index_dim=keys if ratio == 4 else 0,
             draft=index >= layers,
         )
-        for index, ratio in enumerate(fields.counts("compress_ratios", total)[:total])
+        for index, ratio in enumerate(_ratios(fields, total))
     ]
+
+
+def _ratios(fields: Fields, total: int) -> list[int]:
+    """Ratio of each layer, 0 for the window alone; MTP layers without one have their window."""
+    if fields.has("compress_ratios") or not fields.has("compress_rates"):
+        return fields.counts("compress_ratios", total)[:total]
+    rates = fields.inner("compress_rates")
+    kinds = [str(kind) for kind in fields.items("layer_types", fields.layers)[: fields.layers]]
+    found = [0 if kind == "sliding_attention" else rates.count(kind, least=1) for kind in kinds]
+    return found + [0] * (total - len(found))

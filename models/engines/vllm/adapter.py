@@ -88,7 +88,7 @@ def layout_lines(server: Server) -> dict[str, str]:
         spare = states[0].page_bytes - states[0].state_bytes
         if states[0].state_bytes:
             lines["Padding mamba page size by"] = _percent(Fraction(spare, states[0].state_bytes))
-    if server.layout.padding_layers:
+    if server.layout.padding_layers and not any(spec.fixed_block for spec in server.specs):
         lines["padding layers"] = str(server.layout.padding_layers)
     return lines
 

@@ -49,7 +49,9 @@ def aligned_block(specs: Sequence[Spec], settings: Mapping[str, Any], version: V
 
 
 def with_block(spec: Spec, block: int, settings: Mapping[str, Any]) -> Spec:
-    """Lay the block size over a spec; a state's own matters in mode all."""
+    """Lay the block size over a spec; a state's own matters in mode all, a kernel's own stays."""
+    if spec.fixed_block:
+        return spec
     own = settings["mamba_block_size"] if spec.kind == "mamba" else None
     return spec.with_block(int(own) if own and spec.mode == "align" else block)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from kvplan.models.engines.vllm.layout import Layout, Serving
-from kvplan.models.engines.vllm.problem import blocks_of_request
+from kvplan.models.engines.vllm.problem import group_blocks
 
 GIB = 2**30
 
 
 def concurrency(layout: Layout, serving: Serving, blocks: int, length: int) -> float:
-    """Requests of a length that fit at once: blocks / blocks of one request.
+    """Requests of a length that fit at once: blocks / what one request is charged.
 
     A float because vLLM's is: the token line is cut from this product, rounding error and all.
     """
-    return blocks / blocks_of_request(layout, serving, length)
+    return blocks / layout.concurrency_blocks(0, lambda spec: group_blocks(spec, serving, length))
 
 
 def printed_tokens(layout: Layout, serving: Serving, blocks: int, length: int) -> int:

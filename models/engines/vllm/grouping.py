@@ -9,6 +9,7 @@ from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.layout import Group, Layout, Serving
 from kvplan.models.engines.vllm.packed import packed_groups
 from kvplan.models.engines.vllm.spec import Spec, mergeable
+from kvplan.models.engines.vllm.tuples import TupleLayout, tuple_groups
 from kvplan.models.errors import InvalidProblem
 
 Indexed = list[tuple[int, Spec]]
@@ -28,6 +29,9 @@ def layout_of(specs: Sequence[Spec], serving: Serving, stages: Sequence[range]) 
         specs = promote(specs)
     if serving.compact_windows:
         specs = compact(specs)
+    if any(spec.fixed_block for spec in specs) and not serving.version.packs_compressed_layers:
+        tuples = tuple_groups(list(enumerate(specs)), serving.version)
+        return TupleLayout(tuple(tuples), tuple(stages), serving.version)
     groups = _groups(list(enumerate(specs)), serving)
     return Layout(tuple(groups), tuple(stages))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kvplan.models.engines.vllm.launch.versions import Version
@@ -96,6 +96,14 @@ class Layout:
         """Bytes of one block on a rank of a stage: the widest group's pages there."""
         layers = self.stages[stage]
         return max((group.within(layers).block_bytes for group in self.groups), default=0)
+
+    def check_bytes(self, stage: int) -> int:
+        """What the check charges for each block that a request needs: its bytes."""
+        return self.block_bytes(stage)
+
+    def concurrency_blocks(self, stage: int, blocks_of: Callable[[Spec], int]) -> int:
+        """Blocks that the printed concurrency charges a request: the sum over the groups."""
+        return sum(blocks_of(group.spec) for group in self.groups)
 
     @property
     def padding_layers(self) -> int:

@@ -74,7 +74,7 @@ def packed_groups(layers: Indexed, *, split_windows: bool) -> list[Group]:
     buckets = _buckets(layers)
     least = max((bucket.repeats for bucket in buckets if bucket.mixed), default=0)
     balanced = [bucket.repeats for bucket in buckets if bucket.balanced]
-    width = _least_padding(balanced, least) if least else None
+    width = least_padding(balanced, least) if least else None
     split_windows = split_windows and width is None
     elastic = [b.kind == "mamba" or (split_windows and b.kind == "window") for b in buckets]
     numbers = [_groups_of(bucket, width) for bucket in buckets]
@@ -102,7 +102,7 @@ def _groups_of(bucket: Bucket, width: int | None) -> int:
     return -(-bucket.repeats // width) if width is not None and bucket.balanced else 1
 
 
-def _least_padding(counts: list[int], least: int) -> int:
+def least_padding(counts: list[int], least: int) -> int:
     """The width d in [least, max] with the least sum((-n) mod d), the larger of equals."""
     return min(
         range(least, max(counts) + 1), key=lambda width: (sum(-n % width for n in counts), -width)

@@ -20,6 +20,7 @@ from kvplan.models.engines.layers import (
 )
 from kvplan.models.engines.states import state_tensors
 from kvplan.models.engines.vllm.alignment import aligned_block, padded_states, with_block
+from kvplan.models.engines.vllm.compressed import compressed_rows, compressed_specs
 from kvplan.models.engines.vllm.launch.defaults import draft_kv_dtype, kernel_block, kv_dtype
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.launch.state_defaults import state_dtype, state_mode
@@ -78,6 +79,7 @@ class _Reader:
         self.word = str(kv_dtype(settings, architecture).value)
         skipped = settings["kv_cache_dtype_skip_layers"]
         self.skipped = frozenset((skipped or "").split(",")) - {""}
+        self.rows = compressed_rows(architecture, settings, serving.version, self.word)
 
     def specs(self, layer: Layer, *, drafted: bool = False) -> list[Spec]:
         """Specs of one layer: two where a sparse indexer keeps keys of its own."""
@@ -87,12 +89,7 @@ class _Reader:
         if isinstance(layer, Latent):
             return self._latent(layer, word)
         if isinstance(layer, Compressed):
-            raise InvalidProblem.at(
-                "--engine vllm",
-                "layers other than DeepSeek-V4's compressed ones (their alignment and compressor "
-                "states are not established; --engine atom knows its own)",
-                "compressed layers",
-            )
+            return compressed_specs(layer, self.rows)
         if isinstance(layer, Cross):
             return [self._cross(layer, word)]
         return [self._state(layer)]

@@ -137,7 +137,30 @@ def problem_of(
         request["fit"] = "capacity"
     if override_blocks is not None:
         _override(data, override_blocks, layout, serving, workers)
+    elif any(layout.check_bytes(stage) > layout.block_bytes(stage) for stage in stages):
+        _checked(data, layout, serving, workers)
     return Problem.model_validate(data)
+
+
+def _checked(
+    data: dict[str, Any], layout: Layout, serving: Serving, workers: Sequence[Worker]
+) -> None:
+    """Hold the request against the bytes that the check charges, where blocks take fewer.
+
+    What the check refuses needs as many blocks as have its bytes.
+    """
+    pool, request = data["pools"][0], data["batches"][0]["requests"][0]
+    longest = longest_length(layout, serving, workers)
+    if "fit" in request and longest:
+        request |= {"capacity": longest}
+        del request["fit"]
+    if longest >= request["capacity"]:
+        return
+    needed = blocks_of_request(layout, serving, 1 if "fit" in request else request["capacity"])
+    charged = [
+        -(-needed * layout.check_bytes(w.stage) // layout.block_bytes(w.stage)) for w in workers
+    ]
+    pool["min_blocks"] = max(pool.get("min_blocks", 0), *charged, 0)
 
 
 def _override(
@@ -203,7 +226,7 @@ def longest_length(layout: Layout, serving: Serving, workers: Sequence[Worker]) 
     """
     lengths = []
     for worker in workers:
-        block_bytes = layout.block_bytes(worker.stage)
+        block_bytes = layout.check_bytes(worker.stage)
         if not block_bytes:
             lengths.append(serving.length_tokens)
             continue

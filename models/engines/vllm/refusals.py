@@ -29,7 +29,7 @@ def refused(server: Server) -> dict[str, str]:
         workers = overridden(layout, workers, server.override_blocks)
     needed = blocks_of_request(layout, serving, serving.length_tokens)
     for worker in workers:
-        block_bytes = layout.block_bytes(worker.stage)
+        block_bytes = layout.check_bytes(worker.stage)
         null = block_bytes if serving.version.charges_null_block else 0
         room = worker.quota_bytes - null
         if room <= 0:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.launch import human_count
-from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.layers import Architecture, Compressed
+from kvplan.models.engines.vllm.launch.attention import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens
 from kvplan.models.engines.vllm.launch.flags import HUMAN
 from kvplan.models.engines.vllm.launch.retired import check_supported
@@ -83,6 +84,7 @@ def serving_of(architecture: Architecture, settings: Mapping[str, Any]) -> Servi
     draft = speculation(architecture, settings)
     modules = sum(layer.draft for layer in draft.layers)
     layout = settings["kv_cache_layout"]
+    compressed = any(isinstance(layer, Compressed) for layer in architecture.layers)
     packed = settings["kv_cache_layout"].startswith("B")
     if packed and not version.has_packed_layout:
         raise InvalidProblem.at("--kv-cache-layout", f"LBNHC with vLLM {version.text}", layout)
@@ -95,7 +97,7 @@ def serving_of(architecture: Architecture, settings: Mapping[str, Any]) -> Servi
         batch_tokens=step,
         batches_in_flight=batches_in_flight(settings, version, architecture, draft).value,
         context_shards=max(1, int(settings["decode_context_parallel_size"])),
-        packed=packed,
+        packed=packed or (compressed and version.packs_compressed_layers),
         unify_hybrid=bool(settings["disable_hybrid_kv_cache_manager"]),
         checkpoint_blocks=int(settings["prefill_checkpoint_blocks"]),
         retained_tokens=max(0, draft.tokens - 1) if modules > 1 else 0,
@@ -107,5 +109,4 @@ def serving_of(architecture: Architecture, settings: Mapping[str, Any]) -> Servi
 
 def _strided(settings: Mapping[str, Any]) -> bool:
     """Whether the attention backend reads pages by the block's stride: FlashAttention, Triton."""
-    backend = settings["attention_backend"]
-    return backend is None or backend.upper() in ("FLASH_ATTN", "TRITON_ATTN")
+    return attention_backend(settings) in (None, "FLASH_ATTN", "TRITON_ATTN")

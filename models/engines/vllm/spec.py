@@ -25,6 +25,7 @@ class Spec:
     mode, speculative_blocks : of a state: none, align or all; one block a draft token.
     identity : what else tells two specs apart (heads, dims, dtype, named cache dtype).
     named_dtype : MLA: the cache dtype that the layer names; None where it names none.
+    fixed_block : the layer's kernel takes this block and no other.
     """
 
     kind: Kind
@@ -37,6 +38,7 @@ class Spec:
     speculative_blocks: int = 0
     identity: tuple[object, ...] = ()
     named_dtype: str | None = None
+    fixed_block: bool = False
 
     @property
     def own_bytes(self) -> int:

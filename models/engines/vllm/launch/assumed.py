@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture, Attention, Cross, Latent, Recurrent
+from kvplan.models.engines.layers import (
+    Architecture,
+    Attention,
+    Compressed,
+    Cross,
+    Latent,
+    Layer,
+    Recurrent,
+)
 from kvplan.models.engines.vllm.budget import estimates
+from kvplan.models.engines.vllm.launch.attention import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import (
     Derived,
     draft_kv_dtype,
@@ -52,6 +61,11 @@ def _general(
     if architecture.kv_dtype:
         yield kv_dtype(settings, architecture)
     latent = [layer for layer in architecture.target if isinstance(layer, Latent)]
+    if any(isinstance(layer, Compressed) for layer in architecture.target):
+        dtype = kv_dtype(settings, architecture)
+        if dtype.value == "auto" and attention_backend(settings) is None:
+            reason = "fp8_ds_mla, the rows of DeepSeek-V4's kernels"
+            yield Derived(dtype.flag, "fp8", reason)
     if latent:
         sparse = any(layer.index_dim for layer in latent)
         yield kernel_block(settings, latent=True, sparse=sparse)
@@ -67,8 +81,7 @@ def _batches(
     draft: Speculation,
 ) -> Iterator[Derived]:
     """Steps and batches, where a window, a chunk or an estimate depends on them."""
-    slides = [isinstance(x, Attention) and x.reach != "full" for x in architecture.layers]
-    windows = any(slides)
+    windows = any(map(_slides, architecture.layers))
     cross = [layer for layer in architecture.layers if isinstance(layer, Cross)]
     estimated = bool(estimates(architecture, settings, version))
     if cross:
@@ -89,6 +102,10 @@ def _batches(
         yield runner
         yield async_scheduling(settings, draft, v2=runner.value)
         yield batches_in_flight(settings, version, architecture, draft)
+
+
+def _slides(layer: Layer) -> bool:
+    return isinstance(layer, Compressed) or (isinstance(layer, Attention) and layer.reach != "full")
 
 
 def _states(

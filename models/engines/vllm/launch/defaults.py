@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.vllm.launch.attention import attention_backend
 from kvplan.models.engines.vllm.launch.speculation import Speculation
 from kvplan.models.engines.vllm.launch.versions import Version
 
@@ -130,9 +131,9 @@ def kernel_block(settings: Mapping[str, Any], *, latent: bool, sparse: bool) -> 
     MLA: FlashInfer's on Blackwell takes 32; on Hopper FlashAttention's takes 16, and FlashMLA's for
     fp8 64; a sparse indexer 64 (vllm/platforms/cuda.py, _get_backend_priorities).
     """
-    flag, backend = "--attention-backend", settings["attention_backend"]
+    flag, backend = "--attention-backend", attention_backend(settings)
     if backend is not None:
-        return Derived(flag, BACKEND_BLOCKS.get(backend.upper(), 16), "given", given=True)
+        return Derived(flag, BACKEND_BLOCKS.get(backend, 16), "given", given=True)
     name = str(settings.get("gpu") or "").lower()
     if sparse:
         return Derived(flag, 64, "sparse MLA: blocks of 64 tokens")

@@ -48,6 +48,36 @@ class Version:
         return self.number >= (0, 29, 0)
 
     @property
+    def has_compressed_layers(self) -> bool:
+        """DeepSeek-V4 is known."""
+        return self.number >= (0, 20, 0)
+
+    @property
+    def packs_compressed_layers(self) -> bool:
+        """Its layers are packed like others of several pages; before, in tuples of pages."""
+        return self.number >= (0, 29, 0)
+
+    @property
+    def overlays_tuples(self) -> bool:
+        """DeepSeek-V4's groups lie over each other, without padded pages."""
+        return self.number >= (0, 27, 0)
+
+    @property
+    def buckets_tuples(self) -> bool:
+        """A block of DeepSeek-V4 holds the most layers of each page size, not whole tuples."""
+        return self.number >= (0, 23, 0)
+
+    @property
+    def has_plain_compressed_rows(self) -> bool:
+        """FlashInfer's kernels for DeepSeek-V4 store plain elements in pages of their own."""
+        return self.number >= (0, 24, 0)
+
+    @property
+    def shrinks_fp4_keys(self) -> bool:
+        """MXFP4 keys of DeepSeek-V4's indexer take their own bytes; before, those of fp8."""
+        return self.number >= (0, 27, 0)
+
+    @property
     def splits_packed_windows(self) -> bool:
         """Packed groups of windows are split to the block that full attention needs."""
         return self.number >= (0, 33, 0)
