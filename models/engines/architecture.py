@@ -8,6 +8,7 @@ from typing import Any
 
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields, text_fields
+from kvplan.models.engines.families.unserved import why_not
 from kvplan.models.engines.gguf_file import is_gguf, read_gguf
 from kvplan.models.engines.gguf_layers import gguf_architecture
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
@@ -21,6 +22,7 @@ _CHANGES_CACHES = (
     *("linear_attn_config", "attn_type_list", "layers_block_type", "hybrid_override_pattern"),
     *("layer_types", "num_kv_shared_layers", "attention_chunk_size", "mamba_d_state"),
     *("ssm_state_size", "linear_num_value_heads", "hybrid_layer_pattern", "use_cla"),
+    *("sparse_attention_config", "indexer_types", "block_types", "compress_rates"),
 )
 _KINDS = (
     *("layer_types", "layers_block_type", "hybrid_override_pattern", "attn_type_list"),
@@ -220,6 +222,9 @@ def _total(fields: Fields, layers: tuple[Layer, ...]) -> int:
 
 def _unknown(config: Mapping[str, Any], fields: Fields, model_type: str) -> InvalidProblem:
     """Refuse, and say what a reader for this model would have to know."""
+    reason = why_not(config, model_type, _outer_type(config))
+    if reason is not None:
+        return InvalidProblem.at(f"{fields.path}.model_type", reason, shown(model_type))
     needed = [text for sign, text in _SIGNS.items() if fields.has(sign)]
     needed = needed or ["num_hidden_layers, num_key_value_heads, head_dim, and the kind of layers"]
     known = one_of(READERS, model_type)

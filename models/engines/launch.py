@@ -30,6 +30,7 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ("trtllm-serve",): "tensorrt-llm",
     ("llama-server",): "llama.cpp",
     ("llama-cli",): "llama.cpp",
+    ("python", "-m", "atom.entrypoints.openai_server"): "atom",
 }
 """Engine of a command. "vllm-openai" is the container's image, whose command is the server."""
 VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)

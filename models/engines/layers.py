@@ -64,6 +64,7 @@ class Attention:
     kv_heads, key_dim, value_dim : of the whole model, not of a rank.
     window : tokens a query can see, itself included (reach window).
     chunk : tokens of a local chunk (reach chunked).
+    index_dim : elements of a sparse indexer's key a token, the same on every rank; 0 without one.
     """
 
     index: int
@@ -74,6 +75,7 @@ class Attention:
     window: int | None = None
     chunk: int | None = None
     draft: bool = False
+    index_dim: int = 0
 
     def heads_of_rank(self, tensor_parallel: int) -> int:
         """KV heads on one rank: max(1, kv_heads // tp); above the heads they are replicated."""
@@ -206,12 +208,15 @@ class Architecture:
 
 
 def refuse_cross(architecture: Architecture, engine: str) -> None:
-    """Refuse an encoder-decoder where an engine's cross caches are not modelled.
+    """Refuse what is modelled for vLLM alone: cross caches, and index keys beside heads.
 
     Raises
     ------
     InvalidProblem : the model has some.
     """
+    if any(isinstance(layer, Attention) and layer.index_dim for layer in architecture.layers):
+        expected = "a model without index keys beside its heads (not modelled for this engine)"
+        raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)
     if any(isinstance(layer, Cross) for layer in architecture.layers):
         expected = "a model without an encoder's cross caches (not modelled for this engine)"
         raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)

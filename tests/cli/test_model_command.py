@@ -136,7 +136,10 @@ def test_optimize_prints_flags_and_a_table(
         ("--available 1GiB Meta-Llama-3.1-8B.json", "CONFIG.json: expected a file before"),
         ("none.json --available 1GiB", "none.json"),
         ("Meta-Llama-3.1-8B.json", "--engine vllm: expected --available"),
-        ("DeepSeek-V4-Pro.json --available 1GiB", "--engine vllm: expected layers other than"),
+        (
+            "DeepSeek-V4-Pro.json --available 1GiB --block-size 64",
+            "--block-size: expected 256, the only block",
+        ),
     ],
 )
 def test_bad_input_is_one_line_for_each_fault(

@@ -1,4 +1,4 @@
-"""Public launch lines of SGLang, llama.cpp and TensorRT-LLM paste whole, or say what does not."""
+"""Public launch lines of four engines paste whole, or say what does not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_not_modelled_is_named(
 def test_there_are_lines_of_each_engine() -> None:
     engines = [read_line(shlex.split(entry["line"])).engine for entry in TAKEN]
     assert {name: engines.count(name) >= 2 for name in set(engines)} == dict.fromkeys(
-        ("sglang", "llama.cpp", "tensorrt-llm"), True
+        ("sglang", "llama.cpp", "tensorrt-llm", "atom"), True
     )
     assert len(TAKEN) >= 18
 

@@ -34,6 +34,18 @@ REFUSED = {
     },
     "sglang": dict.fromkeys(("Jamba-v0.1", "MiniMax-Text-01"), "a class that SGLang 0.5.23 serves"),
     "llama.cpp": {"MiniMax-Text-01": "llama.cpp's own list"},
+    "atom": dict.fromkeys(
+        (
+            *("Llama-3_3-Nemotron-Super-49B-v1", "Llama-4-Maverick-17B-128E-Instruct"),
+            *("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"),
+            *("NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4", "Qwen2.5-7B-Instruct"),
+            *("Qwen2.5-72B-Instruct", "Qwen1.5-MoE-A2.7B", "gemma-2-2b-it", "gemma-3-4b-it"),
+            *("gemma-3-12b-it", "gemma-3-27b-it", "granite-3.1-2b-instruct", "phi-4", "gpt2"),
+            *("granite-3.3-8b-instruct", "Llama-4-Scout-17B-16E-Instruct", "LFM2-1.2B"),
+            *("Kimi-VL-A3B-Instruct", "Jamba-v0.1", "granite-4.0-h-small", "MiniMax-Text-01"),
+        ),
+        "a class that ATOM serves",
+    ),
 }
 """Models that an engine does not know, and how it says so."""
 

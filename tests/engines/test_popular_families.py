@@ -10,6 +10,10 @@ import pytest
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.layers import Attention, Latent, Recurrent
+from kvplan.models.engines.registry import engine_named
+from kvplan.models.engines.settings import read_settings
+from kvplan.models.engines.vllm.launch.server import server_of
+from support.vllm_server import settings
 
 S, F = "sliding_attention", "full_attention"
 PLAIN = {"num_hidden_layers": 4, "num_attention_heads": 32, "hidden_size": 4096}
@@ -150,3 +154,69 @@ def test_the_thinker_of_an_omni_model() -> None:
 def test_shared_keys_and_values_are_refused() -> None:
     with pytest.raises(InvalidProblem, match=r"use_cla: expected false"):
         read_architecture({"model_type": "hunyuan_v1_moe", **GROUPED, "use_cla": True})
+
+
+M3: dict[str, Any] = {
+    "model_type": "minimax_m3_vl_text",
+    "num_hidden_layers": 60,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "torch_dtype": "bfloat16",
+    "max_position_embeddings": 524_288,
+    "sparse_attention_config": {
+        "sparse_index_dim": 128,
+        "sparse_attention_freq": [0] * 3 + [1] * 57,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("flags", "token_bytes"),
+    [
+        ("", 60 * 4 * 256 * 2 + 57 * 128 * 2),
+        ("--tensor-parallel-size 8", 60 * 256 * 2 + 57 * 128 * 2),
+        ("--kv-cache-dtype fp8", 60 * 4 * 256 + 57 * 128 * 2),
+        ('--attention-config {"indexer_kv_dtype":"fp8"}', 60 * 4 * 256 * 2 + 57 * 128),
+    ],
+)
+def test_minimax_m3_keeps_a_key_beside_its_heads(flags: str, token_bytes: int) -> None:
+    """vllm/models/minimax_m3: one bf16 key of 128 elements a token in 57 layers, blocks of 128."""
+    server = server_of(read_architecture(M3), settings(f"--available 40GiB {flags}"))
+    assert {spec.block_tokens for spec in server.specs} == {128}
+    assert server.layout.block_bytes(0) == 128 * token_bytes
+
+
+@pytest.mark.parametrize("engine", ["sglang", "atom", "llama.cpp"])
+def test_index_keys_beside_heads_are_refused_by_other_engines(engine: str) -> None:
+    adapter = engine_named(engine)
+    given = read_settings(adapter.FLAGS, ["--available", "40GiB"], {})
+    with pytest.raises(InvalidProblem, match="index keys beside its heads"):
+        adapter.build(read_architecture(M3), given)
+
+
+def test_a_config_that_lists_its_indexers_is_believed() -> None:
+    """transformers 5.19 saves which layers of GLM-5 own an indexer, and which share one."""
+    shape = {"num_hidden_layers": 4, "kv_lora_rank": 512, "qk_rope_head_dim": 64}
+    kinds = ["full", "shared", "shared", "full"]
+    config = {"model_type": "glm_moe_dsa", **shape, "index_head_dim": 128, "indexer_types": kinds}
+    layers = read_architecture(config).layers
+    assert [one.index_dim for one in layers if isinstance(one, Latent)] == [128, 0, 0, 128]
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "xlm-roberta"}, "an encoder keeps no cache"),
+        ({"model_type": "clip", "text_config": {"model_type": "clip_text_model"}}, "an encoder"),
+        ({"model_type": "t5"}, "a decoder, or Whisper"),
+        ({"model_type": "novel", "is_encoder_decoder": True}, "a decoder, or Whisper"),
+        ({"model_type": "recurrent_gemma"}, "states that an engine here serves"),
+        ({"model_type": "mllama"}, r"after 0\.10\.2"),
+    ],
+)
+def test_what_no_engine_serves_is_refused_with_the_reason(
+    config: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidProblem, match=reason):
+        read_architecture(config)

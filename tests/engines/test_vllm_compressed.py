@@ -139,3 +139,13 @@ def test_a_config_saved_by_transformers_says_the_ratios_by_kind() -> None:
     saved = {key: value for key, value in plain.items() if key != "compress_ratios"}
     saved |= {"layer_types": kinds, "compress_rates": rates}
     assert read_architecture(saved).layers == read_architecture(plain).layers
+
+
+def test_the_estimate_that_a_public_report_printed() -> None:
+    """vllm-project/vllm#44376: 5.44 GiB, 30,000 tokens refused, 13,528 estimated."""
+    known, found = architecture("DeepSeek-V4-Flash"), []
+    for room in ("5.435GiB", "5.445GiB"):
+        flags = f"--max-model-len 30000 --max-num-batched-tokens 16384 --available {room}"
+        said = vllm.refusal(known, settings(f"{flags} --engine-version 0.22.0"))
+        found.append(int(said["the estimated maximum model length is"]))
+    assert found[0] <= 13_528 <= found[1]

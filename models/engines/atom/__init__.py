@@ -1,6 +1,7 @@
 """ROCm/ATOM: state entries for max_num_seqs requests, and blocks from what is left."""
 
+from kvplan.models.engines.atom.dialect import DIALECT
 from kvplan.models.engines.atom.flags import FLAGS
 from kvplan.models.engines.atom.pools import build, figures
 
-__all__ = ["FLAGS", "build", "figures"]
+__all__ = ["DIALECT", "FLAGS", "build", "figures"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvplan.models.engines.atom.entries import block_bytes, entries_of_request, state_bytes
 from kvplan.models.engines.atom.flags import block_tokens, stage_layers
+from kvplan.models.engines.atom.served import check_served
 from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
@@ -26,6 +27,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     ------
     InvalidProblem : no budget, or stages that nothing partitions.
     """
+    check_served(architecture)
     refuse_cross(architecture, "atom")
     return _problem(architecture, settings, free=False)
 

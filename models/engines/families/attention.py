@@ -129,6 +129,15 @@ def gemma4(fields: Fields) -> list[Layer]:
     ]
 
 
+def minicpm3(fields: Fields) -> list[Layer]:
+    """MiniCPM-3: MLA whose latents are expanded, so keys and values take qk_head_dim by head."""
+    fields.require("num_hidden_layers", "num_attention_heads", "qk_nope_head_dim")
+    fields.raw("kv_lora_rank")
+    heads = fields.count("num_attention_heads", least=1)
+    dim = fields.count("qk_nope_head_dim") + fields.count("qk_rope_head_dim", least=1)
+    return [Attention(index, "full", heads, dim, dim) for index in range(fields.layers)]
+
+
 def interleaved(fields: Fields) -> list[Layer]:
     """gpt-oss and others whose layer_types must say which layers slide."""
     fields.require("layer_types")

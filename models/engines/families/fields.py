@@ -29,7 +29,7 @@ LAYER_HARMLESS = frozenset(
 )
 _ALIASES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
-    "num_attention_heads": ("n_head", "n_heads"),
+    "num_attention_heads": ("n_head", "n_heads", "attention_heads"),
     "hidden_size": ("n_embd", "d_model", "n_embed"),
     "max_position_embeddings": (
         *("n_positions", "seq_length", "max_seq_len", "max_target_positions"),

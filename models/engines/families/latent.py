@@ -21,12 +21,23 @@ def mla(fields: Fields) -> list[Layer]:
     return [latent(fields, index, draft=index >= layers) for index in range(layers + drafts)]
 
 
+def longcat(fields: Fields) -> list[Layer]:
+    """LongCat-Flash: two MLA layers in each of num_layers blocks; its MTP block has one."""
+    fields.require("num_layers", "kv_lora_rank", "qk_rope_head_dim")
+    layers = fields.count("num_layers", least=1)
+    drafts = fields.count("num_nextn_predict_layers", 0)
+    target = [latent(fields, index // 2) for index in range(2 * layers)]
+    drafted = range(layers, layers + drafts)
+    return [*target, *(latent(fields, index, draft=True) for index in drafted)]
+
+
 def indexed_mla(fields: Fields) -> list[Layer]:
     """DeepSeek-V3.2, GLM-5: MLA whose sparse indexer keeps a key of index_head_dim a token.
 
     With index_topk_freq f and index_skip_topk_offset o (2), layer i owns an indexer where
     max(i - o + 1, 0) % f == 0 and else shares the one before; index_topk_pattern says it by letter
-    (S shares). An MTP layer owns its own. (vllm/models/deepseek_v32/attention.py)
+    (S shares), indexer_types by word (transformers 5.19). An MTP layer owns its own.
+    (vllm/models/deepseek_v32/attention.py)
     """
     fields.require("num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim", "index_head_dim")
     layers = fields.layers
@@ -34,6 +45,9 @@ def indexed_mla(fields: Fields) -> list[Layer]:
     every = fields.count("index_topk_freq", 1, least=1)
     offset = fields.count("index_skip_topk_offset", 2)
     pattern = fields.word("index_topk_pattern")
+    if fields.has("indexer_types"):
+        kinds = fields.items("indexer_types", layers)
+        pattern = "".join("S" if kind == "shared" else "F" for kind in kinds)
     fields.raw("layer_types")
     keys = fields.count("index_head_dim", least=1)
 

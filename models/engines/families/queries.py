@@ -40,6 +40,12 @@ def nested(fields: Fields) -> list[Layer]:
     return _alike(fields, heads, fields.head_dim)
 
 
+def jetmoe(fields: Fields) -> list[Layer]:
+    """JetMoE: KV heads of kv_channels elements; its query heads are mixed like experts."""
+    fields.require("num_hidden_layers", "num_key_value_heads", "kv_channels")
+    return _alike(fields, fields.kv_heads, fields.count("kv_channels", least=1))
+
+
 def chatglm(fields: Fields) -> list[Layer]:
     """ChatGLM, GLM-4 of 2024: multi_query_group_num KV heads of kv_channels elements."""
     fields.require("num_hidden_layers", "num_attention_heads")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.errors import InvalidProblem
-from kvplan.models.messages import shown
+from kvplan.models.engines.served import check_class
 
 _PYTORCH = """
 AfmoeForCausalLM Cohere2ForCausalLM DeciLMForCausalLM DeepseekV32ForCausalLM DeepseekV3ForCausalLM
@@ -39,10 +38,7 @@ def check_served(architecture: Architecture) -> None:
 
     Raises
     ------
-    InvalidProblem : such a class. A config without one, or layers without a config, pass.
+    InvalidProblem : such a class.
     """
-    named = bool(architecture.model_type) and architecture.name[:1].isupper()
-    if not named or architecture.name in PYTORCH | AUTO_DEPLOY:
-        return
     expected = "a class that TensorRT-LLM serves (its PyTorch or AutoDeploy backend)"
-    raise InvalidProblem.at("--engine tensorrt-llm", expected, shown(architecture.name))
+    check_class(architecture, "tensorrt-llm", PYTORCH | AUTO_DEPLOY, expected)

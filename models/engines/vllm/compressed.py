@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Compressed
-from kvplan.models.engines.vllm.launch.attention import attention_backend, fp4_indexer
+from kvplan.models.engines.vllm.launch.attention import attention_backend, indexer_dtype
 from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.spec import Kind, Spec
 from kvplan.models.errors import InvalidProblem
@@ -66,7 +66,7 @@ def compressed_rows(
     if block not in (None, BLOCK):
         expected = f"{BLOCK}, the only block of DeepSeek-V4's kernels"
         raise InvalidProblem.at("--block-size", expected, str(block))
-    fp4 = version.shrinks_fp4_keys and fp4_indexer(settings)
+    fp4 = version.shrinks_fp4_keys and indexer_dtype(settings) == "mxfp4"
     plain = attention_backend(settings) == PLAIN_BACKEND and version.has_plain_compressed_rows
     plain = plain and not str(settings.get("gpu") or "").lower().startswith("rtx")
     if not plain and word not in ("auto", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla"):

@@ -21,6 +21,7 @@ from kvplan.models.engines.layers import (
 from kvplan.models.engines.states import state_tensors
 from kvplan.models.engines.vllm.alignment import aligned_block, padded_states, with_block
 from kvplan.models.engines.vllm.compressed import compressed_rows, compressed_specs
+from kvplan.models.engines.vllm.launch.attention import indexer_dtype
 from kvplan.models.engines.vllm.launch.defaults import draft_kv_dtype, kernel_block, kv_dtype
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.launch.state_defaults import state_dtype, state_mode
@@ -75,7 +76,7 @@ class _Reader:
         self.architecture = architecture
         latent = [layer for layer in architecture.layers if isinstance(layer, Latent)]
         self.sparse = any(layer.index_dim for layer in latent)
-        self.block = kernel_block(settings, latent=bool(latent), sparse=self.sparse).value
+        self.block = kernel_block(settings, architecture).value
         self.word = str(kv_dtype(settings, architecture).value)
         skipped = settings["kv_cache_dtype_skip_layers"]
         self.skipped = frozenset((skipped or "").split(",")) - {""}
@@ -85,7 +86,7 @@ class _Reader:
         """Specs of one layer: two where a sparse indexer keeps keys of its own."""
         word = self._element_of(layer, drafted=drafted)
         if isinstance(layer, Attention):
-            return [self._attention(layer, word)]
+            return [self._attention(layer, word), *self._index_keys(layer)]
         if isinstance(layer, Latent):
             return self._latent(layer, word)
         if isinstance(layer, Compressed):
@@ -93,6 +94,16 @@ class _Reader:
         if isinstance(layer, Cross):
             return [self._cross(layer, word)]
         return [self._state(layer)]
+
+    def _index_keys(self, layer: Attention) -> list[Spec]:
+        """One key of the indexer a token, on every rank: 2 B an element, 1 B as fp8.
+
+        (vllm/models/minimax_m3/common/indexer.py.)
+        """
+        if not layer.index_dim:
+            return []
+        bytes_ = layer.index_dim * (1 if indexer_dtype(self.settings) == "fp8" else 2)
+        return [Spec("mla", self.block, Fraction(bytes_), identity=(bytes_, "index"))]
 
     def _cross(self, layer: Cross, word: str) -> Spec:
         """bs x H x 2 D x e, for every position of the encoder (CrossAttentionSpec)."""

@@ -60,15 +60,15 @@ def _general(
         yield Derived("--max-model-len", length, "the config's max_position_embeddings")
     if architecture.kv_dtype:
         yield kv_dtype(settings, architecture)
-    latent = [layer for layer in architecture.target if isinstance(layer, Latent)]
+    keyed = [layer for layer in architecture.target if isinstance(layer, Attention | Latent)]
+    latent = any(isinstance(layer, Latent) or layer.index_dim for layer in keyed)
     if any(isinstance(layer, Compressed) for layer in architecture.target):
         dtype = kv_dtype(settings, architecture)
         if dtype.value == "auto" and attention_backend(settings) is None:
             reason = "fp8_ds_mla, the rows of DeepSeek-V4's kernels"
             yield Derived(dtype.flag, "fp8", reason)
     if latent:
-        sparse = any(layer.index_dim for layer in latent)
-        yield kernel_block(settings, latent=True, sparse=sparse)
+        yield kernel_block(settings, architecture)
     if settings.get("total_bytes") is not None and settings["kv_cache_memory_bytes"] is None:
         share = utilization(settings, version)
         yield Derived(share.flag, float(share.value), share.reason, given=share.given)

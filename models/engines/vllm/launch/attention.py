@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture, Latent
+from kvplan.models.engines.layers import Architecture, Attention, Latent
 from kvplan.models.engines.vllm.launch.json_values import Keys, read_json
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
@@ -41,18 +41,20 @@ def attention_backend(settings: Mapping[str, Any]) -> str | None:
     return str(given).upper() if given else None
 
 
-def fp4_indexer(settings: Mapping[str, Any]) -> bool:
-    """Whether the indexer's keys are MXFP4 (indexer_kv_dtype; before 0.28 use_fp4_indexer_cache).
+def indexer_dtype(settings: Mapping[str, Any]) -> str:
+    """Element of a sparse indexer's keys: auto, fp8, bf16 or mxfp4.
+
+    (indexer_kv_dtype; before 0.28 use_fp4_indexer_cache.)
 
     Raises
     ------
     InvalidProblem : an element that no indexer has.
     """
     config = _config(settings)
-    word = config.get("indexer_kv_dtype", "auto")
-    if word not in ("auto", "fp8", "mxfp4", "bf16"):
+    word = str(config.get("indexer_kv_dtype", "auto")).removesuffix("_e4m3")
+    if word not in ("auto", "fp8", "bf16", "mxfp4"):
         raise InvalidProblem.at(f"{FLAG}.indexer_kv_dtype", "auto, fp8 or mxfp4", shown(word))
-    return word == "mxfp4" or bool(config.get("use_fp4_indexer_cache"))
+    return "mxfp4" if config.get("use_fp4_indexer_cache") else word
 
 
 def check_indexer(architecture: Architecture, settings: Mapping[str, Any]) -> None:
@@ -60,10 +62,15 @@ def check_indexer(architecture: Architecture, settings: Mapping[str, Any]) -> No
 
     Raises
     ------
-    InvalidProblem : MXFP4 keys of an indexer other than DeepSeek-V4's.
+    InvalidProblem : MXFP4 or bf16 keys of an indexer that has none.
     """
-    if not fp4_indexer(settings):
+    word, where = indexer_dtype(settings), f"{FLAG}.indexer_kv_dtype"
+    if word not in ("mxfp4", "bf16"):
         return
-    if any(isinstance(one, Latent) and one.index_dim for one in architecture.layers):
+    layers = architecture.layers
+    if any(isinstance(one, Latent) and one.index_dim for one in layers):
         expected = "fp8 (MXFP4 keys are modelled for DeepSeek-V4 alone)"
-        raise InvalidProblem.at(f"{FLAG}.indexer_kv_dtype", expected, "mxfp4")
+        raise InvalidProblem.at(where, expected, word)
+    by_head = any(isinstance(one, Attention) and one.index_dim for one in layers)
+    if by_head and word == "mxfp4":
+        raise InvalidProblem.at(where, "bf16 or fp8", word)

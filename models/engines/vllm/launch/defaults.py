@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.layers import Architecture, Attention, Latent
 from kvplan.models.engines.vllm.launch.attention import attention_backend
 from kvplan.models.engines.vllm.launch.speculation import Speculation
 from kvplan.models.engines.vllm.launch.versions import Version
@@ -125,12 +125,18 @@ BACKEND_BLOCKS = {
 _HOPPER, _BLACKWELL = ("h100", "h200", "h20", "h800"), ("b200", "b300", "gb200", "gb300")
 
 
-def kernel_block(settings: Mapping[str, Any], *, latent: bool, sparse: bool) -> Derived:
+def kernel_block(settings: Mapping[str, Any], architecture: Architecture) -> Derived:
     """Tokens of a block: 16, or the least that the attention backend takes.
 
     MLA: FlashInfer's on Blackwell takes 32; on Hopper FlashAttention's takes 16, and FlashMLA's for
-    fp8 64; a sparse indexer 64 (vllm/platforms/cuda.py, _get_backend_priorities).
+    fp8 64; a sparse indexer 64 (vllm/platforms/cuda.py, _get_backend_priorities). MiniMax-M3's
+    sparse layers take 128 (vllm/models/minimax_m3/common/sparse_attention.py).
     """
+    attends = [layer for layer in architecture.layers if isinstance(layer, Attention)]
+    if any(layer.index_dim for layer in attends):
+        return Derived("--block-size", 128, "sparse attention by blocks of 128 tokens")
+    layers = [layer for layer in architecture.layers if isinstance(layer, Latent)]
+    latent, sparse = bool(layers), any(layer.index_dim for layer in layers)
     flag, backend = "--attention-backend", attention_backend(settings)
     if backend is not None:
         return Derived(flag, BACKEND_BLOCKS.get(backend, 16), "given", given=True)
