@@ -127,7 +127,7 @@ def test_cross_caches_are_charged_for_a_step() -> None:
 def test_other_engines_refuse_cross_caches(engine: str) -> None:
     adapter = engine_named(engine)
     given = read_settings(adapter.FLAGS, ["--available", "2GiB"], {})
-    with pytest.raises(InvalidProblem, match="cross caches|a class that ATOM serves"):
+    with pytest.raises(InvalidProblem, match=r"cross caches|a class that ATOM serves"):
         adapter.build(read_architecture(WHISPER), given)
 
 
