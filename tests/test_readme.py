@@ -15,8 +15,8 @@ from kvplan.models import KvplanError, Plan, Problem
 from kvplan.models.engines.architecture import load_architecture
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.registry import ENGINES, engine_named
+from kvplan.models.engines.typed import Budget, typed_settings
 from kvplan.solver.cli.app import app
-from kvplan.solver.cli.model.model_settings import Budget, typed_settings
 from support.cli import run_kvplan
 from support.documents import (
     DOCUMENTS,

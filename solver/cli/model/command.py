@@ -95,16 +95,17 @@ def model(
         raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
     from kvplan.models.engines.architecture import load_model
+    from kvplan.models.engines.typed import Budget, config_overrides, typed_settings
     from kvplan.solver.cli.model.model_answer import Answer
     from kvplan.solver.cli.model.model_compared import Asked
 
     exact = printed = context.args
     if start is not None:
         exact, printed = log.both_arguments(start, adapter, context.args)
-    budget = told.Budget(gpu, total, weights_gib)
-    typed = told.typed_settings(adapter, exact, budget)
+    budget = Budget(gpu, total, weights_gib)
+    typed = typed_settings(adapter, exact, budget)
     mean = _mean(mean_tokens, optimize)
-    known, weights = load_model(config, told.config_overrides(typed))
+    known, weights = load_model(config, config_overrides(typed))
     ends = told.settings_at_ends(adapter, printed, budget) if check else ()
     settings = tuple(each.weighed(weights, known) for each in (typed, *ends))
     asked = Asked(engine, adapter, known, settings, tuple(check or ()))

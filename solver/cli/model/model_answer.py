@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kvplan.models import Infeasible, InvalidProblem
-from kvplan.solver import plan
+from kvplan.models import InvalidProblem
 from kvplan.solver.advise import optimizer_of
+from kvplan.solver.advise.launched import launched
 from kvplan.solver.cli.model.model_compared import Asked, compared
 from kvplan.solver.cli.model.model_text import advice_text, assumed_text, comment_text, problem_text
 
@@ -97,10 +97,5 @@ def figures_of(
     adapter: Any, architecture: Architecture, settings: Settings, problem: Problem
 ) -> tuple[Mapping[str, str], bool]:
     """The engine's figures from the plan, or from its refusal where there is none."""
-    try:
-        answer = plan(problem)
-    except Infeasible as refusal:
-        if hasattr(adapter, "refusal"):
-            return adapter.refusal(architecture, settings), True
-        return {"refused": refusal.reasons[0]}, True
-    return adapter.figures(architecture, settings, problem, answer), False
+    start = launched(adapter, architecture, settings, problem)
+    return start.figures, start.plan is None

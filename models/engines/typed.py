@@ -1,0 +1,88 @@
+"""A model under an engine as it was typed: flags, card, weights, what lies over the config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.models.engines.cards import total_bytes
+from kvplan.models.engines.launch import Dialect
+from kvplan.models.engines.registry import Settings
+from kvplan.models.engines.settings import read_settings
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import Misfit, shown
+from kvplan.models.reading.loader import parse_text
+from kvplan.models.units import bare_bytes_doubt, parse_bytes
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The card and the weights on it, as they were typed.
+
+    Attributes
+    ----------
+    gpu : --gpu, a name of the table.
+    total : --total, bytes.
+    weights_gib : --weights-gib, a number.
+    """
+
+    gpu: str | None
+    total: str | None
+    weights_gib: str | None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Settings that all engines share; bytes are None where nothing says them.
+
+        Raises
+        ------
+        InvalidProblem : an unknown card, or text that is no byte figure.
+        """
+        table = total_bytes(self.gpu) if self.gpu is not None else None
+        known = _bytes_of("--total", self.total) if self.total is not None else table
+        weights, text = None, self.weights_gib
+        if text is not None:
+            weights = _bytes_of("--weights-gib", f"{text}GiB", text)
+        return {
+            "gpu": self.gpu,
+            "total_bytes": known,
+            "total_is_estimated": self.total is None and table is not None,
+            "weights_bytes": weights,
+        }
+
+
+def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
+    """Read bytes; `written` is what was typed, where that is a number of GiB."""
+    try:
+        return parse_bytes(int(text) if text.isdecimal() else text, round_up=False)
+    except Misfit as error:
+        if written is not None:
+            raise InvalidProblem.at(flag, "a number of GiB", shown(written)) from None
+        raise InvalidProblem.at(flag, error.expected, error.got) from None
+
+
+def typed_settings(adapter: Any, arguments: Sequence[str], budget: Budget) -> Settings:
+    """Read an engine's own flags, or its whole command line, by its dialect."""
+    terms = budget.terms
+    dialect = getattr(adapter, "DIALECT", Dialect())
+    settings = read_settings(adapter.FLAGS, arguments, terms, dialect)
+    if budget.total is not None and (doubt := bare_bytes_doubt(budget.total, terms["total_bytes"])):
+        settings.notes = (f"--total: {doubt}", *settings.notes)
+    return settings
+
+
+def config_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that the command line lays over the config (--hf-overrides).
+
+    Raises
+    ------
+    InvalidProblem : no JSON mapping.
+    """
+    text = settings.get("hf_overrides")
+    if text is None:
+        return {}
+    data = parse_text(text, name="--hf-overrides")
+    if not isinstance(data, dict):
+        raise InvalidProblem.at("--hf-overrides", "JSON, a mapping", shown(text))
+    return data
