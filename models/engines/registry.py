@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kvplan.models.engines.assumed import Assumed, Derivation
@@ -86,6 +87,12 @@ class Settings(Mapping[str, Any]):
         settings.given, settings.assumed = self.given, tuple(derivation.assumed)
         return settings
 
+    @property
+    def ranks(self) -> int:
+        """GPUs of one replica: tensor x pipeline parallel, which the engines spell apart."""
+        keys = ("tp_size", "tensor_parallel_size", "pp_size", "pipeline_parallel_size")
+        return prod(int(self._values.get(key) or 1) for key in keys)
+
     def weighed(self, weights: Weights | None, architecture: Architecture) -> Settings:
         """Return the settings with weights that lie at hand, unless --weights-gib says them.
 
@@ -93,10 +100,7 @@ class Settings(Mapping[str, Any]):
         """
         if weights is None or self._values.get("weights_bytes") is not None:
             return self
-        values = {**self._values, "weights": weights}
-        ranks = 1
-        for key in ("tp_size", "tensor_parallel_size", "pp_size", "pipeline_parallel_size"):
-            ranks *= int(values.get(key) or 1)
+        values, ranks = {**self._values, "weights": weights}, self.ranks
         if "n_gpu_layers" not in values:
             values["weights_bytes"] = -(-weights.total_bytes // ranks)
         settings = Settings((), values, (*self.notes, *weights_lines(weights, ranks, architecture)))

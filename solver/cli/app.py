@@ -11,6 +11,7 @@ from kvplan.solver.cli.demo import demo
 from kvplan.solver.cli.explain import explain
 from kvplan.solver.cli.explore import explore
 from kvplan.solver.cli.frontier import frontier
+from kvplan.solver.cli.matrix import matrix
 from kvplan.solver.cli.model.command import model
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
@@ -68,6 +69,11 @@ app.command(
     epilog=_example("kvplan frontier server.yaml --goals capacity:long,prefill"),
     short_help="List the best trade-offs between two or three goals.",
 )(frontier)
+app.command(
+    epilog=_example("kvplan matrix config.json --weights-gib 15.3 --vary gpu=L40S,H100-80GB"),
+    short_help="Start models with many settings on paper, one row for each.",
+    context_settings={"ignore_unknown_options": True},
+)(matrix)
 app.command(
     epilog=_example("kvplan model config.json --available 40GiB --max-model-len auto"),
     short_help="Turn a model's config into the problem that an engine solves.",

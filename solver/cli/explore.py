@@ -70,7 +70,7 @@ def target_of(out: str | None) -> Path | None:
     return Path(out)
 
 
-def read_changes(texts: list[str]) -> dict[str, str]:
+def read_changes(texts: list[str], form: str = "PATH=A:B:STEP") -> dict[str, str]:
     """Read every --vary.
 
     Raises
@@ -84,7 +84,7 @@ def read_changes(texts: list[str]) -> dict[str, str]:
     for text in texts:
         path, equals, values = text.rpartition("=")
         if not equals or not path.strip():
-            raise InvalidProblem.at("--vary", "PATH=A:B:STEP", shown(text))
+            raise InvalidProblem.at("--vary", form, shown(text))
         if path.strip() in changes:
             raise InvalidProblem.at("--vary", "each field once", f"{shown(path.strip())} twice")
         changes[path.strip()] = values

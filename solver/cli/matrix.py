@@ -1,0 +1,120 @@
+"""kvplan matrix: models, cards and settings side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kvplan.solver.cli.explore import print_table, progress_bar, read_changes, target_of
+
+
+def matrix(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL... [FLAG...]",
+            show_default=False,
+            help="Models: a config.json, a folder or a GGUF file each. Behind them the "
+            "engine's own flags that every row has.",
+        ),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=A,B,C",
+            help="Vary a flag of the engine (kv-cache-dtype=auto,fp8; on,off for a switch), the "
+            "card (gpu=H100-80GB,L40S), the engine, a variant of the problem, or a field of it. "
+            "Repeatable, the last one varying fastest.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp", help="Whose rules."),
+    ] = "vllm",
+    weights_gib: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[MODEL=]GIB",
+            help="Weights of a whole model; the GPUs of a replica hold an even share each. "
+            "Repeatable. A folder or GGUF file with weights says it by itself.",
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TOKENS", min=1, help="Length of a request; default the longest allowed."
+        ),
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Keep the rows that hold N requests of --tokens at once, the smallest machine "
+            "first.",
+        ),
+    ] = None,
+    best: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help='Sort by a column, the largest first: "tokens per gpu", requests, tokens.',
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the table to a .csv or .parquet file."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the table as one JSON document, a list of rows.")
+    ] = False,
+) -> int:
+    """Start models with every combination of settings, on paper; print one row for each."""
+    models, flags = split_words(words or [])
+    changes, target = read_changes(vary or [], form="NAME=A,B,C"), target_of(out)
+
+    from kvplan.solver.matrix import matrix as table_of
+
+    with progress_bar() as progress:
+        table = table_of(
+            models,
+            changes,
+            engine=engine,
+            arguments=flags,
+            weights_gib=read_weights(weights_gib or [], models),
+            tokens=tokens,
+            users=users,
+            best=best,
+            progress=progress,
+        )
+    if users is not None and table.empty:
+        typer.echo(f"no row holds {users} requests; without --users each says its most", err=True)
+        return 1
+    if target is not None:
+        from kvplan.solver.explore.files import write_table
+
+        write_table(table, target)
+    print_table(table, target, as_json=as_json)
+    return 0 if (table["status"] == "starts").any() else 1
+
+
+def split_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """Split the models from the engine's flags behind them."""
+    first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:first], words[first:]
+
+
+def read_weights(texts: list[str], models: list[str]) -> dict[str, str]:
+    """Read --weights-gib by model: a figure alone holds for every model that has none."""
+    named: dict[str, str] = {}
+    every: dict[str, str] = {}
+    for text in texts:
+        name, equals, gib = text.rpartition("=")
+        if not equals:
+            every = dict.fromkeys(models, text)
+            continue
+        matching = [model for model in models if name in (model, Path(model).name)]
+        named |= dict.fromkeys(matching or [name], gib)
+    return every | named

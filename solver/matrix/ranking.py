@@ -1,0 +1,63 @@
+"""Rows to a table, the best first where that was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from kvplan.models import InvalidProblem
+from kvplan.models.messages import one_of, shown
+
+_NUMBERS = (
+    "gpus",
+    "machine_bytes",
+    "request_tokens",
+    "requests",
+    "tokens",
+    "tokens_per_gpu",
+    "kv_bytes",
+)
+_LAST = ("status", *_NUMBERS, "estimated", "reason")
+BEST = ("tokens_per_gpu", "requests", "tokens", "kv_bytes")
+
+
+def ranked(rows: list[dict[str, Any]], *, best: str | None, users: int | None) -> pd.DataFrame:
+    """The table, sorted.
+
+    Raises
+    ------
+    InvalidProblem : a column that cannot be the best.
+    """
+    table = _table(rows)
+    by: dict[str, bool] = {}  # column -> rising
+    if users is not None:
+        table = table[table["requests"].fillna(-1) >= users]
+        by |= {"gpus": True, "machine_bytes": True, "requests": False}
+    if best is not None:
+        by = {_column(best): False, **by}
+    if not by:
+        return table
+    order = table.sort_values(
+        list(by), ascending=list(by.values()), kind="stable", na_position="last"
+    )
+    return order.reset_index(drop=True)
+
+
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Settings first; numbers that a row lacks stay empty."""
+    names = [
+        name for name in dict.fromkeys(key for row in rows for key in row) if name not in _LAST
+    ]
+    columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
+    for name in _LAST:
+        values = [row.get(name) for row in rows]
+        columns[name] = pd.array(values, dtype="Int64" if name in _NUMBERS else "string")
+    return pd.DataFrame(columns)
+
+
+def _column(text: str) -> str:
+    name = text.strip().replace(" ", "_").lower()
+    if name not in BEST:
+        raise InvalidProblem.at("--best", one_of(BEST, name), shown(text))
+    return name

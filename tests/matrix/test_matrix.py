@@ -1,0 +1,197 @@
+"""Models and settings side by side: each row is what `kvplan model` says of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from kvplan.models import InvalidProblem, Problem
+from kvplan.solver import plan
+from kvplan.solver.matrix import matrix
+from kvplan.solver.matrix.rows import requests_held
+from support.cases import CASES
+from support.cli import run_kvplan
+
+Capture = pytest.CaptureFixture[str]
+CONFIGS = json.loads((Path(CASES["strata_765"]).parent / "model_configs.json").read_text())
+GIB = 2**30
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> dict[str, str]:
+    """Config files of two models: all-attention, and attention with windows."""
+    paths = {}
+    for name in ("Qwen3-8B", "gpt-oss-120b"):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({**CONFIGS[name], "torch_dtype": "bfloat16"}))
+        paths[name] = str(path)
+    return paths
+
+
+def printed(capsys: Capture, model: str, *flags: str) -> dict[str, str]:
+    done = run_kvplan(capsys, "model", model, *flags, "--json")
+    figures: dict[str, str] = json.loads(done.out)["figures"]
+    return figures
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_row_is_what_the_model_command_says(
+    size: int, models: dict[str, str], capsys: Capture
+) -> None:
+    """vLLM's concurrency, cut to two digits, and the even share of the weights."""
+    flags = ("--gpu", "H100-80GB", "--max-model-len", "16384")
+    table = matrix(
+        list(models.values()),
+        {"gpu": "H100-80GB", "tensor-parallel-size": [size]},
+        arguments=["--max-model-len", "16384"],
+        weights_gib={models["Qwen3-8B"]: 16, models["gpt-oss-120b"]: 64},
+    )
+    assert table["status"].tolist() == ["starts", "starts"]
+    for row, weights in zip(table.to_dict("records"), (16, 64), strict=True):
+        share = f"--weights-gib={Fraction(weights, size)}" if size == 3 else str(weights / size)
+        figures = printed(
+            capsys,
+            row["model"],
+            *flags,
+            "--weights-gib",
+            share,
+            "--tensor-parallel-size",
+            str(size),
+        )
+        text = next(value for name, value in figures.items() if name.startswith("Maximum"))
+        assert row["requests"] == int(float(text.removesuffix("x")))
+        assert row["tokens"] / 16384 == pytest.approx(float(text.removesuffix("x")), abs=0.006)
+        assert row["tokens_per_gpu"] == row["tokens"] // size
+        assert row["gpus"] == size
+
+
+def test_the_smallest_machine_for_users(models: dict[str, str]) -> None:
+    """Qwen3-8B: 36 layers x 8 heads x 128 x 2 x 2 B = 147,456 B a token."""
+    vary = {"gpu": "H100-80GB,L40S", "tensor-parallel-size": "1,2,4", "kv-cache-dtype": "auto,fp8"}
+    every = matrix([models["Qwen3-8B"]], vary, weights_gib=16, tokens=32_768)
+    table = matrix([models["Qwen3-8B"]], vary, weights_gib=16, tokens=32_768, users=20)
+    assert len(every) == 12
+    assert len(table) == (every["requests"] >= 20).sum() < 12
+    machines = list(zip(table["gpus"], table["machine_bytes"], strict=True))
+    assert machines == sorted(machines)
+    first = table.iloc[0]
+    assert (first["gpu"], first["gpus"], first["kv-cache-dtype"]) == ("H100-80GB", 1, "fp8")
+    assert first["requests"] * 32_768 * 147_456 // 2 <= first["kv_bytes"]
+    assert (first["requests"] + 1) * 32_768 * 147_456 // 2 > first["kv_bytes"]
+
+
+def test_the_best_first(models: dict[str, str]) -> None:
+    vary = {"gpu": "L40S,H100-80GB", "kv-cache-dtype": "auto,fp8"}
+    table = matrix([models["Qwen3-8B"]], vary, weights_gib=16, best="tokens per gpu")
+    assert table["tokens_per_gpu"].is_monotonic_decreasing
+    assert table.iloc[0]["kv-cache-dtype"] == "fp8"
+
+
+def test_refusals_keep_their_reason(models: dict[str, str]) -> None:
+    table = matrix([models["Qwen3-8B"]], {"gpu": "T4,H100-80GB"}, weights_gib=16)
+    refused, started = table.to_dict("records")
+    assert (refused["status"], started["status"]) == ("refused", "starts")
+    assert re.match(r"No available memory for the cache blocks: -\d+\.\d\d GiB", refused["reason"])
+    assert pd.isna(refused["requests"])
+
+
+def test_what_an_engine_does_not_take_is_rejected(models: dict[str, str]) -> None:
+    table = matrix(
+        [models["Qwen3-8B"]], {"gpu": "L40S", "kv-cache-dtype": "auto,fp9"}, weights_gib=16
+    )
+    assert table["status"].tolist() == ["starts", "rejected"]
+    assert "fp9" in table["reason"][1]
+
+
+def test_every_engine_in_one_table(models: dict[str, str]) -> None:
+    engines = "vllm,sglang,tensorrt-llm,llama.cpp,atom"
+    table = matrix(
+        [models["Qwen3-8B"]], {"engine": engines, "gpu": "H100-80GB"}, weights_gib=16, tokens=8192
+    )
+    assert table["status"].tolist() == ["starts"] * 5
+    held = table["requests"] * 8192 * 147_456
+    assert (held <= table["kv_bytes"]).all()
+
+
+def test_switches_fields_and_variants(models: dict[str, str]) -> None:
+    """Without graphs there is more room; so there is with a larger share of the card."""
+    vary = {
+        "gpu": "H100-80GB",
+        "enforce-eager": "off,on",
+        "ranks.*.memory.utilization": "0.8,0.9",
+    }
+    tokens = matrix([models["Qwen3-8B"]], vary, weights_gib=16)["tokens"].tolist()
+    assert tokens[0] < tokens[1] < tokens[3]
+    assert tokens[0] < tokens[2] < tokens[3]
+    named = {"gpu": "H100-80GB", "variant": ["none", "--gpu-memory-utilization 0.95"]}
+    table = matrix([models["Qwen3-8B"]], named, weights_gib=16)
+    assert table["tokens"][1] > table["tokens"][0]
+
+
+def test_requests_of_several_pools_are_the_least_of_them() -> None:
+    """100 blocks of 16 tokens at 97 %, 7 of 10 states: by hand."""
+    problem = Problem.model_validate(
+        {
+            "ranks": [{"name": "r", "quota": 107_000}],
+            "resume_utilization": "0.97",
+            "pools": [
+                {"name": "kv", "bytes": 1000, "max_blocks": 100},
+                {"name": "state", "bytes": 1000, "resume_headroom": False, "min_blocks": 7},
+            ],
+            "caches": [
+                {"name": "full", "pool": "kv", "kind": "full"},
+                {"name": "ssm", "pool": "state", "kind": "state"},
+            ],
+        }
+    )
+    answer = plan(problem)
+    assert dict(answer.blocks) == {"kv": 100, "state": 7}
+    assert requests_held(problem, answer, 161) == 7
+    assert requests_held(problem, answer, 305) == Fraction(97, 20)
+    assert requests_held(problem, answer, 16 * 98) == Fraction(97, 98)
+
+
+@pytest.mark.parametrize(
+    ("vary", "options", "message"),
+    [
+        ({"gpu": "X100"}, {}, "--gpu: expected one of"),
+        ({"kv-cach-dtype": "fp8"}, {}, "--vary: expected a flag of vllm, or 'kv-cache-dtype'"),
+        ({"gpu": ""}, {}, "--vary gpu: expected values, as A,B,C"),
+        ({"gpu": "L40S,L40S"}, {}, "--vary gpu: expected each value once"),
+        ({"engine": "vlm"}, {}, "--engine: expected"),
+        ({"gpu": "L40S"}, {"best": "speed"}, "--best: expected one of tokens_per_gpu"),
+        ({"gpu": "L40S"}, {"weights_gib": "much"}, "--weights-gib: expected a number of GiB"),
+        ({"gpu": "L40S"}, {"weights_gib": {"x": 1}}, "--weights-gib: expected"),
+    ],
+)
+def test_bad_input(
+    vary: dict[str, str], options: dict[str, Any], message: str, models: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidProblem) as caught:
+        matrix([models["Qwen3-8B"]], vary, **{"weights_gib": 16, **options})
+    assert str(caught.value.faults[0]).startswith(message)
+
+
+def test_the_command(models: dict[str, str], capsys: Capture, tmp_path: Path) -> None:
+    arguments = (
+        *("matrix", models["Qwen3-8B"], models["gpt-oss-120b"], "--max-model-len", "16384"),
+        *("--weights-gib", "16", "--weights-gib", "gpt-oss-120b.json=64"),
+        *("--vary", "gpu=H100-80GB", "--vary", "tensor-parallel-size=1,2"),
+    )
+    done = run_kvplan(capsys, *arguments, "--json")
+    rows = json.loads(done.out)
+    assert done.code == 0
+    assert [row["gpus"] for row in rows] == [1, 2, 1, 2]
+    assert [row["request_tokens"] for row in rows] == [16384] * 4
+    out = tmp_path / "m.csv"
+    assert run_kvplan(capsys, *arguments, "--out", out).code == 0
+    assert pd.read_csv(out)["requests"].tolist() == [row["requests"] for row in rows]
+    none = run_kvplan(capsys, *arguments, "--users", "1000000")
+    assert (none.code, none.out) == (1, "")
+    assert none.err == "no row holds 1000000 requests; without --users each says its most\n"
