@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kvplan.kernels.given import GivenBlocks
-from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance
+from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance, uses
 from kvplan.kernels.need import (
     NeedTerm,
     batch_flight_blocks,
@@ -26,11 +26,18 @@ class Demand:
         self._use = [(pool.use_num, pool.use_den) for pool in instance.pools]
         self._multiples = [pool.multiple for pool in instance.pools]
         self._has_multiples = max(self._multiples, default=1) > 1
-        self._shared_flights = [rule for rule in instance.caches if rule.flight_per_batch]
+        self._shared_flights = [
+            (cache, rule) for cache, rule in enumerate(instance.caches) if rule.flight_per_batch
+        ]
         self._terms: dict[tuple[int, int], tuple[NeedTerm, ...]] = {}
         self._given: dict[tuple[int, int], tuple[int, ...]] = {}
         self._still: dict[int, list[int]] = {}
         self._requests = [GivenBlocks(instance.caches, batch.fixed) for batch in instance.batches]
+        self._in_cache = {
+            b: [batch.in_cache(cache, instance.fitted) for cache in range(len(instance.caches))]
+            for b, batch in enumerate(instance.batches)
+            if batch.is_split(instance.fitted)
+        }
         self.couplings = [self._couplings(batch) for batch in instance.batches]
 
     def flight(self, rule: CacheRule, chunk: int) -> int:
@@ -53,6 +60,14 @@ class Demand:
             )
         return found
 
+    def terms_of(self, fitted: int, chunk: int) -> tuple[NeedTerm, ...]:
+        """What a variable request needs, by cache that it uses."""
+        request = self.instance.fitted[fitted]
+        terms = self.terms(request.batch, chunk)
+        if request.caches is None:
+            return terms
+        return tuple([terms[cache] for cache in request.caches])
+
     # --- what is constant ----------------------------------------------------------------------
 
     def given(self, batch: int, chunk: int) -> tuple[int, ...]:
@@ -68,19 +83,24 @@ class Demand:
 
     def given_blocks(self, batch: int, chunk: int) -> list[int]:
         """Raw blocks by cache of the given requests of a batch."""
-        return self._requests[batch].by_cache(self.terms(batch, chunk))
+        terms = self.terms(batch, chunk)
+        if batch not in self._in_cache:
+            return self._requests[batch].by_cache(terms)
+        triples = zip(self.instance.caches, self._in_cache[batch], terms, strict=True)
+        return [GivenBlocks([rule], mine.fixed).by_cache([term])[0] for rule, mine, term in triples]
 
     def _sum_given(self, batch: int, chunk: int) -> list[int]:
         needed = self.instance.batches[batch]
         raw = [0] * len(self.instance.pools)
-        if needed.fixed:
+        if needed.fixed or needed.partial:
             for term, held in zip(
                 self.terms(batch, chunk), self.given_blocks(batch, chunk), strict=True
             ):
                 raw[term.pool] += held
         if (self._shared_flights or needed.prefix_tokens) and self.attends(batch):
-            for rule in self._shared_flights:
-                raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
+            for cache, rule in self._shared_flights:
+                if batch not in self._in_cache or self._attends(self._in_cache[batch][cache]):
+                    raw[rule.pool] += batch_flight_blocks(rule, self.flight(rule, chunk))
             coupled = set(self.couplings[batch])
             history = self.least_history(batch)
             for term in self._prefix_terms(needed):
@@ -90,11 +110,16 @@ class Demand:
 
     def attends(self, batch: int) -> bool:
         """Whether some request of a batch holds tokens."""
-        needed = self.instance.batches[batch]
+        if self._requests[batch].attends:
+            return True
+        return self._attends(self.instance.batches[batch])
+
+    def _attends(self, needed: BatchRequests) -> bool:
         fitted = [self.instance.fitted[index] for index in needed.fitted]
         if any(request.capacity if request.is_count else request.requests for request in fitted):
             return True
-        return self._requests[batch].attends
+        rows = [*needed.fixed, *[row for _, row in needed.partial]]
+        return any(row.capacity for row in rows)
 
     def _prefix_terms(self, batch: BatchRequests) -> list[NeedTerm]:
         if not batch.prefix_tokens:
@@ -131,11 +156,12 @@ class Demand:
         request = self.instance.fitted[fitted]
         raw = [0] * len(self.instance.pools)
         if capacity == 0:
-            for rule in self.instance.caches:
-                raw[rule.pool] += placeholder_blocks(rule)
+            for cache, rule in enumerate(self.instance.caches):
+                if uses(request.caches, cache):
+                    raw[rule.pool] += placeholder_blocks(rule)
             return raw
         history = capacity - request.flight
-        for term in self.terms(request.batch, chunk):
+        for term in self.terms_of(fitted, chunk):
             raw[term.pool] += blocks(term, capacity, history)
         return raw
 

@@ -100,6 +100,7 @@ class VariableRequest(NamedTuple):
     flight: int  # capacity - history, constant
     capacity: int  # of a count-fitted request
     requests: int  # of a capacity-fitted request
+    caches: tuple[int, ...] | None = None  # those that it uses; None: all
 
 
 class BatchRequests(NamedTuple):
@@ -107,8 +108,24 @@ class BatchRequests(NamedTuple):
 
     name: str
     prefix_tokens: int
-    fixed: Sequence[FixedRequests]
+    fixed: Sequence[FixedRequests]  # those that use all caches
     fitted: tuple[int, ...]
+    partial: tuple[tuple[tuple[int, ...], FixedRequests], ...] = ()  # that use some caches only
+
+    def in_cache(self, cache: int, fitted: Sequence[VariableRequest]) -> BatchRequests:
+        """The requests that use one cache."""
+        rows = [row for caches, row in self.partial if cache in caches]
+        mine = [i for i in self.fitted if uses(fitted[i].caches, cache)]
+        return self._replace(fixed=(*self.fixed, *rows), fitted=tuple(mine), partial=())
+
+    def is_split(self, fitted: Sequence[VariableRequest]) -> bool:
+        """Whether the caches have different requests."""
+        return bool(self.partial) or any(fitted[i].caches is not None for i in self.fitted)
+
+
+def uses(caches: tuple[int, ...] | None, cache: int) -> bool:
+    """Whether a request that uses some caches, or all, uses one of them."""
+    return caches is None or cache in caches
 
 
 Buffers = tuple[tuple[int, int], ...]

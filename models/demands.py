@@ -42,6 +42,11 @@ class Request(Frozen):
     fit: Literal["none", "capacity", "count"] = Field(default="none", description="what may shrink")
     min_capacity: Positive | None = Field(default=None, description="fit capacity: tokens at least")
     min_count: Positive | None = Field(default=None, description="fit count: requests at least (1)")
+    caches: tuple[Name, ...] | None = Field(
+        default=None,
+        description="the caches that it uses, where that is not all (one model of two on a device)",
+        json_schema_extra={"minItems": 1, "uniqueItems": True},
+    )
 
     @property
     def history_tokens(self) -> int:
@@ -113,7 +118,10 @@ class Batch(Frozen):
     )
     requests: tuple[Request, ...] = Field(description="what is live at once")
 
-    __slots__ = ("_given",)  # not a field, so that a copy with changes starts without it
+    __slots__ = (
+        "_given",
+        "_is_partial",
+    )  # no fields, so that a copy with changes starts without it
     if TYPE_CHECKING:
 
         def __init__(
@@ -127,6 +135,7 @@ class Batch(Frozen):
     def model_post_init(self, _: Any, /) -> None:
         """Read the columns while the requests are at hand."""
         object.__setattr__(self, "_given", given_columns(self.requests))
+        object.__setattr__(self, "_is_partial", _some_partial(self.requests))
 
     @property
     def given(self) -> GivenColumns:
@@ -136,6 +145,19 @@ class Batch(Frozen):
             columns = given_columns(self.requests)
             object.__setattr__(self, "_given", columns)
         return columns
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some request uses some of the caches only."""
+        known: bool | None = getattr(self, "_is_partial", None)
+        if known is None:
+            known = _some_partial(self.requests)
+            object.__setattr__(self, "_is_partial", known)
+        return known
+
+
+def _some_partial(requests: tuple[Request, ...]) -> bool:
+    return [vars(request)["caches"] for request in requests].count(None) < len(requests)
 
 
 def given_columns(requests: tuple[Request, ...]) -> GivenColumns:

@@ -159,6 +159,7 @@ def _requests(
 ) -> tuple[RequestNeed, ...]:
     """Every request of a batch, in the order written; alike ones are worked out once."""
     found, known = list[RequestNeed](), dict[tuple[int, int], dict[str, int]]()
+    names = formulation.request_names[batch]
     for r, request in enumerate(formulation.problem.batches[batch].requests):
         index = formulation.fitted_at.get((batch, r))
         capacity, count = request.capacity, 1 if request.count is None else request.count
@@ -167,8 +168,10 @@ def _requests(
         shape = (capacity, capacity - request.flight_tokens)
         if shape not in known:
             known[shape] = _own(formulation, demand, batch, point.chunk, *shape)
-        name = formulation.request_names[batch][r]
-        found.append(RequestNeed(name, *shape, count, known[shape]))
+        name, own = names[r], known[shape]
+        if request.caches is not None:
+            own = {cache: held if cache in request.caches else 0 for cache, held in own.items()}
+        found.append(RequestNeed(name, *shape, count, own))
     return tuple(found)
 
 

@@ -145,6 +145,9 @@ def refused_goals(instance: Instance) -> str | None:
     """What the batched search cannot answer, by name; None where it can."""
     if instance.constraints:
         return f"linear constraints ({len(instance.constraints)})"
+    for batch in instance.batches:
+        if batch.is_split(instance.fitted):
+            return f"requests of some caches only (batch {batch.name})"
     for goal in instance.objectives:
         if goal.single is None:
             return f"weighted goal {goal.label}"

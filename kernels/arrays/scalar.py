@@ -55,11 +55,17 @@ def _budget(
 
 def _batch(batch: BatchRequests, at: int, scenarios: Scenarios, index: int) -> BatchRequests:
     more = [
-        FixedRequests(int(g.capacity[index]), int(g.history[index]), int(g.count[index]))
+        (
+            g.caches,
+            FixedRequests(int(g.capacity[index]), int(g.history[index]), int(g.count[index])),
+        )
         for g in scenarios.given
         if g.batch == at and int(g.count[index])
     ]
-    return batch._replace(fixed=(*batch.fixed, *more))
+    return batch._replace(
+        fixed=(*batch.fixed, *[row for caches, row in more if caches is None]),
+        partial=(*batch.partial, *[(c, row) for c, row in more if c is not None]),
+    )
 
 
 def _fitted(fitted: VariableRequest, at: int, scenarios: Scenarios, index: int) -> VariableRequest:

@@ -22,6 +22,7 @@ class Given:
     capacity: Column  # tokens [scenario]; 0 is a placeholder
     history: Column  # tokens [scenario]
     count: Column  # requests [scenario]
+    caches: tuple[int, ...] | None = None  # those that it uses; None: all
 
 
 @dataclass(frozen=True)

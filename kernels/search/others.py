@@ -114,7 +114,7 @@ class Others:
         step: list[NeedTerm] = []
         times = request.requests * copies
         if times:
-            terms = self.demand.terms(request.batch, chunk)
+            terms = self.demand.terms_of(index, chunk)
             step += (
                 terms
                 if times == 1

@@ -81,6 +81,24 @@ def _requests(problem: Problem) -> Iterator[Fault]:
                 fitted.add(name)
 
 
+def _request_caches(problem: Problem) -> Iterator[Fault]:
+    """Caches of a request exist; a shared prefix is held in all caches by all requests."""
+    known = {cache.name: None for cache in problem.caches}
+    for b, batch in enumerate(problem.batches):
+        for r, request in enumerate(batch.requests if batch.is_partial else ()):
+            path, names = f"batches[{b}].requests[{r}].caches", request.caches
+            if names == ():
+                yield Fault(path, "at least one cache", "an empty list")
+            for index, name in enumerate(names or ()):
+                if name not in known:
+                    yield Fault(f"{path}[{index}]", one_of(known, name), shown(name))
+                elif name in (names or ())[:index]:
+                    yield Fault(f"{path}[{index}]", "each cache once", f"{shown(name)} again")
+            if names and batch.shared_prefix:
+                expected = "no caches on a request of a batch with a shared_prefix"
+                yield Fault(path, expected, f"{shown(batch.shared_prefix)} shared tokens")
+
+
 def _caches(problem: Problem) -> Iterator[Fault]:
     pools = {pool.name: None for pool in problem.pools}
     for index, cache in enumerate(problem.caches):
@@ -244,6 +262,7 @@ _CHECKS = (
     _choices,
     _requests,
     _caches,
+    _request_caches,
     _staging,
     _headrooms,
     _prefixes,

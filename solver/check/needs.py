@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.models.demands import Batch
 from kvplan.models.pools import Cache
+from kvplan.models.problem import Problem
 
 Ints = Any  # an integer, or an array of them
 Load = tuple[Ints, Ints, Ints]  # tokens C of capacity and H of history, and how many are alike
@@ -164,3 +165,29 @@ class BatchNeed:
         kind = np.int64 if wide < 2**62 else object
         capacity, history, count = [np.array(column, kind) for column in self._columns]
         return capacity, history, count
+
+
+class SplitNeed:
+    """Raw blocks by pool of a batch whose requests use different caches: each cache by itself."""
+
+    def __init__(self, problem: Problem, rules: Sequence[Rule], batch: Batch) -> None:
+        self.fitted, self._pools = len(batch.given.fitted), len(problem.pools)
+        fitted = [batch.requests[at].caches for at in batch.given.fitted]
+        self._parts = list[tuple[list[int], BatchNeed]]()
+        for cache, rule in zip(problem.caches, rules, strict=True):
+            mine = [r for r in batch.requests if r.caches is None or cache.name in r.caches]
+            alone = batch.model_copy(update={"requests": tuple(mine)})
+            used = [at for at, names in enumerate(fitted) if names is None or cache.name in names]
+            self._parts.append((used, BatchNeed([rule], self._pools, alone)))
+
+    def raw(self, fitted: Sequence[Load], flight: int) -> list[int]:
+        """As of `BatchNeed`."""
+        parts = [need.raw([fitted[at] for at in used], flight) for used, need in self._parts]
+        return [sum([part[pool] for part in parts]) for pool in range(self._pools)]
+
+
+def batch_need(problem: Problem, rules: Sequence[Rule], batch: Batch) -> BatchNeed | SplitNeed:
+    """What counts the raw blocks of a batch."""
+    if batch.is_partial:
+        return SplitNeed(problem, rules, batch)
+    return BatchNeed(rules, len(problem.pools), batch)

@@ -19,7 +19,7 @@ from kvplan.solver.check.bytes import (
     slots_bytes,
     staging_bytes,
 )
-from kvplan.solver.check.needs import BatchNeed, rule_of, structural_floors
+from kvplan.solver.check.needs import batch_need, rule_of, structural_floors
 from kvplan.solver.check.ranges import expert_faults, fitted_faults, is_candidate, least_kept
 
 NONE: Mapping[str, int] = {}
@@ -61,7 +61,7 @@ class Check:
         ]
         use = problem.resume_utilization.as_integer_ratio()
         self._use = [use if pool.resume_headroom else (1, 1) for pool in pools]
-        self._batches = [BatchNeed(rules, len(pools), batch) for batch in problem.batches]
+        self._batches = [batch_need(problem, rules, batch) for batch in problem.batches]
         self._fitted = [(batch, i) for batch in problem.batches for i in batch.given.fitted]
         self._flights = [batch.requests[i].flight_tokens for batch, i in self._fitted]
         follows = problem.prefill is not None and not all(rule.flight for rule in rules)

@@ -20,7 +20,7 @@ from kvplan.kernels.instance import (
 )
 from kvplan.kernels.residues import count_least
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.demands import Batch, GivenColumns
+from kvplan.models.demands import Batch, GivenColumns, Request
 from kvplan.models.problem import request_name
 from kvplan.solver.check import Check
 from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
@@ -118,8 +118,39 @@ def _batches(
         for index, r in zip(mine, given.fitted, strict=True):
             fitted_at[b, r] = index
             fitted.append(_fitted(batch, b, r))
-        batches.append(BatchRequests(batch.name, batch.shared_prefix, _given(given), tuple(mine)))
+        if not batch.is_partial:
+            fixed = _given(given)
+            batches.append(BatchRequests(batch.name, batch.shared_prefix, fixed, tuple(mine)))
+            continue
+        used = [used_caches(problem, request) for request in batch.requests]
+        for index, r in zip(mine, given.fitted, strict=True):
+            fitted[index] = fitted[index]._replace(caches=used[r])
+        batches.append(_split(batch, used)._replace(fitted=tuple(mine)))
     return tuple(batches), tuple(fitted)
+
+
+def used_caches(problem: Problem, request: Request) -> tuple[int, ...] | None:
+    """Positions of the caches that a request uses; None: all."""
+    names = request.caches
+    if names is None or len(names) == len(problem.caches):
+        return None
+    return tuple([at for at, cache in enumerate(problem.caches) if cache.name in names])
+
+
+def _split(batch: Batch, used: Sequence[tuple[int, ...] | None]) -> BatchRequests:
+    """The given requests of a batch, those that use some caches only apart from the others."""
+    fixed: list[FixedRequests] = []
+    partial: list[tuple[tuple[int, ...], FixedRequests]] = []
+    for request, caches in zip(batch.requests, used, strict=True):
+        count = 1 if request.count is None else request.count
+        if request.fit != "none" or not count:
+            continue
+        row = FixedRequests(request.capacity, request.history_tokens, count)
+        if caches is None:
+            fixed.append(row)
+        else:
+            partial.append((caches, row))
+    return BatchRequests(batch.name, batch.shared_prefix, tuple(fixed), (), tuple(partial))
 
 
 def _fitted(batch: Batch, b: int, r: int) -> VariableRequest:

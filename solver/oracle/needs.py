@@ -26,13 +26,18 @@ class Load:
     capacity: int
     history: int
     count: int
+    caches: tuple[str, ...] | None = None
+    """Those that it uses; None: all."""
+
+    def uses(self, cache: Cache) -> bool:
+        """Whether it holds anything in a cache."""
+        return self.caches is None or cache.name in self.caches
 
 
 def asked(request: Request) -> Load:
     """What a request asks for; an open count as 1."""
-    return Load(
-        request.capacity, request.history_tokens, 1 if request.count is None else request.count
-    )
+    count = 1 if request.count is None else request.count
+    return Load(request.capacity, request.history_tokens, count, request.caches)
 
 
 def flight_tokens(problem: Problem, cache: Cache, chunk: int | None) -> int:
@@ -52,7 +57,8 @@ def cache_blocks(
     # Equal requests hold equal blocks: one simulation for all of them.
     alike: Counter[tuple[int, int]] = Counter()
     for load in loads:
-        alike[load.capacity, load.history] += load.count
+        if load.uses(cache):
+            alike[load.capacity, load.history] += load.count
     if cache.kind == "state":
         each = footprint(cache, block_tokens, 0, 0, flight, prefix).own
         return cache.groups * each * sum(alike.values())

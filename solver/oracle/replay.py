@@ -37,9 +37,12 @@ class Replay:
     @cached_property
     def raws(self) -> dict[str, dict[str, int]]:
         """Blocks that every batch holds, by batch and pool."""
+        pairs = request_pairs(self.problem)
         loads: dict[str, list[needs.Load]] = {batch.name: [] for batch in self.problem.batches}
         for each in self.plan.requests:
-            loads[each.batch].append(needs.Load(each.capacity, each.history, each.count))
+            _, request = pairs[each.batch, each.name]
+            sizes = (each.capacity, each.history, each.count)
+            loads[each.batch].append(needs.Load(*sizes, request.caches))
         return {
             batch.name: needs.raw_needs(
                 self.problem, batch, loads[batch.name], self.plan.prefill_chunk

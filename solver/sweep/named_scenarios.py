@@ -9,13 +9,13 @@ import numpy as np
 
 from kvplan.kernels.arrays import Given, Scenarios
 from kvplan.kernels.arrays.columns import integers
-from kvplan.kernels.instance import FixedRequests, Instance
+from kvplan.kernels.instance import BatchRequests, FixedRequests, Instance
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.problem import request_name
 from kvplan.models.ranks import Rank
 from kvplan.models.units import parse_ratio
-from kvplan.solver.formulate.formulation import Formulation
+from kvplan.solver.formulate.formulation import Formulation, used_caches
 
 Array = Any
 
@@ -174,13 +174,13 @@ def scenarios_of(
         request = problem.batches[b].requests[r]
         number_of = 1 if request.count is None else request.count
         figures = FixedRequests(request.capacity, request.history_tokens, number_of)
-        fixed = _without(batches[b].fixed, figures)
-        batches[b] = batches[b]._replace(fixed=fixed)
+        caches = used_caches(problem, request)
+        batches[b] = _batch_without(batches[b], caches, figures)
         flight = request.flight_tokens if request.capacity else 1
         tokens = np.full(number, request.capacity) if capacity is None else capacity
         history = np.maximum(tokens - flight, 0)
         times = np.full(number, number_of) if count is None else count
-        given.append(Given(b, tokens, history, times))
+        given.append(Given(b, tokens, history, times, caches))
     chunks = None
     if "prefill" in columns and has_candidate:
         chunks = np.searchsorted(np.asarray(instance.chunks), columns["prefill"])
@@ -194,6 +194,18 @@ def scenarios_of(
         use=_use(problem, columns),
         given=tuple(given),
     )
+
+
+def _batch_without(
+    batch: BatchRequests, caches: tuple[int, ...] | None, figures: FixedRequests
+) -> BatchRequests:
+    """A batch less some given requests; one of some caches leaves a row of none in its place."""
+    if caches is None:
+        return batch._replace(fixed=_without(batch.fixed, figures))
+    mine = _without([row for used, row in batch.partial if used == caches], figures)
+    others = [each for each in batch.partial if each[0] != caches]
+    rows = (*mine, FixedRequests(0, 0, 0))  # the batch stays one whose caches differ
+    return batch._replace(partial=(*others, *[(caches, row) for row in rows]))
 
 
 def _without(fixed: Sequence[FixedRequests], figures: FixedRequests) -> tuple[FixedRequests, ...]:

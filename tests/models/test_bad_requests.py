@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.bad import Table, each_of, refused, request, small
+from support.bad import Table, cache, each_of, refused, request, small
 
 REQUESTS: Table = {
     "null requests": (
@@ -89,6 +89,32 @@ REQUESTS: Table = {
             ]
         ),
         "batches[1].requests[0].name: expected a unique name, got 'q' again",
+    ),
+    "no cache": (
+        request(capacity=9, caches=[]),
+        "batches[0].requests[0].caches: expected at least one cache, got an empty list",
+    ),
+    "an unknown cache": (
+        {**cache(kind="full"), **request(capacity=9, caches=["c", "d"])},
+        "batches[0].requests[0].caches[1]: expected one of c, got 'd'",
+    ),
+    "a cache twice": (
+        {**cache(kind="full"), **request(capacity=9, caches=["c", "c"])},
+        "batches[0].requests[0].caches[1]: expected each cache once, got 'c' again",
+    ),
+    "caches beside a prefix": (
+        cache(kind="full")
+        | small(
+            batches=[
+                {
+                    "name": "b",
+                    "shared_prefix": 4,
+                    "requests": [{"capacity": 9, "caches": ["c"]}],
+                }
+            ]
+        ),
+        "batches[0].requests[0].caches: expected no caches on a request of a batch with a "
+        "shared_prefix, got 4 shared tokens",
     ),
     "two batches of a name": (
         small(batches=[{"name": "b", "requests": []}] * 2),

@@ -53,7 +53,10 @@ def test_what_is_no_problem_is_refused() -> None:
 def replayed(problem: Problem, found: Need, chunk: int | None) -> None:
     """Hold every batch against blocks that the oracle allocates one by one."""
     for batch, mine in zip(problem.batches, found.batches, strict=True):
-        loads = [needs.Load(each.capacity, each.history, each.count) for each in mine.requests]
+        loads = [
+            needs.Load(each.capacity, each.history, each.count, request.caches)
+            for each, request in zip(mine.requests, batch.requests, strict=True)
+        ]
         raw = needs.raw_needs(problem, batch, loads, chunk)
         assert raw == mine.raw
         for pool in problem.pools:

@@ -100,7 +100,10 @@ def _raws(
         batch.name: needs.raw_needs(
             problem,
             batch,
-            [needs.Load(*size) for (owner, _), size in requests.items() if owner == batch.name],
+            [
+                needs.Load(*requests[batch.name, request_name(batch, index)], request.caches)
+                for index, request in enumerate(batch.requests)
+            ],
             chunk,
         )
         for batch in problem.batches

@@ -22,8 +22,8 @@ def extended_problem(seed: int, *parts: str) -> Data:
     seed : equal seeds and parts give equal problems.
     """
     draw = Draw(seed + 4 * 10**9, {})
-    data = random_problem(seed)
     wanted = {*parts, *[part for part in PARTS if draw.chance(0.3)]}
+    data = random_problem(seed, **({"prefix": False} if "caches" in wanted else {}))
     for name, part in PARTS.items():
         if name in wanted:
             part(draw, data)
@@ -51,4 +51,16 @@ def _rank_bytes(draw: Draw, data: Data) -> None:
             buffer["bytes"] = named if isinstance(figure, int) else {**figure, **named}
 
 
-PARTS: dict[str, Part] = {"rank_bytes": _rank_bytes}
+def _caches(draw: Draw, data: Data) -> None:
+    """Requests that use some of the caches only."""
+    caches = data["caches"]
+    if len(caches) == 1:
+        caches.append({"name": "other", "pool": caches[0]["pool"], "kind": "full"})
+    names = [cache["name"] for cache in caches]
+    for batch in data["batches"]:
+        for request in batch["requests"]:
+            if draw.chance(0.7):
+                request["caches"] = draw.some(names)
+
+
+PARTS: dict[str, Part] = {"rank_bytes": _rank_bytes, "caches": _caches}

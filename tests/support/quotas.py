@@ -100,5 +100,5 @@ def _raw(problem: Problem, index: int, chunk: int | None, *, most: bool) -> dict
         if request.fit == "capacity" and not most:
             capacity = max(request.least_capacity, batch.shared_prefix + request.flight_tokens)
         history = request.history_tokens - (request.capacity - capacity)
-        loads.append(needs.Load(capacity, history, count))
+        loads.append(needs.Load(capacity, history, count, request.caches))
     return needs.raw_needs(problem, batch, loads, chunk)

@@ -132,8 +132,9 @@ def _most_fitted(instance: Instance, given: Given, usable: list[int], index: int
     if request.requests:
         tops += [
             most * rule.block_tokens
-            for rule in instance.caches
-            if (most := _own_blocks(instance, given, request, rule, free[rule.pool])) is not None
+            for cache, rule in enumerate(instance.caches)
+            if (request.caches is None or cache in request.caches)
+            and (most := _own_blocks(instance, given, request, rule, free[rule.pool])) is not None
         ]
     return min(tops)
 

@@ -79,6 +79,12 @@ class Given:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self._requests = [_Requests(instance, batch) for batch in instance.batches]
+        self._in_cache = {
+            (b, cache): _Requests(instance, batch.in_cache(cache, instance.fitted))
+            for b, batch in enumerate(instance.batches)
+            if batch.is_split(instance.fitted)
+            for cache in range(len(instance.caches))
+        }
         self._known: dict[tuple[int, int], list[int]] = {}  # by batch and chunk
 
     @property
@@ -98,7 +104,8 @@ class Given:
         if key not in self._known:
             raw = [0] * len(self.instance.pools)
             for cache, rule in enumerate(self.instance.caches):
-                raw[rule.pool] += self._requests[batch].blocks(cache, self.flight(rule, chunk))
+                requests = self._in_cache.get((batch, cache), self._requests[batch])
+                raw[rule.pool] += requests.blocks(cache, self.flight(rule, chunk))
             self._known[key] = raw
         return self._known[key]
 
@@ -107,7 +114,9 @@ class Given:
         request = self.instance.fitted[fitted]
         prefix = self.instance.batches[request.batch].prefix_tokens
         raw = [0] * len(self.instance.pools)
-        for rule in self.instance.caches:
+        for cache, rule in enumerate(self.instance.caches):
+            if request.caches is not None and cache not in request.caches:
+                continue
             if request.capacity:
                 sizes = request.capacity, request.capacity - request.flight
                 shared = prefix // rule.block_tokens

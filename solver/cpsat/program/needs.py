@@ -63,8 +63,10 @@ class Needs:
     def _sized(self, index: int) -> list[Linear]:
         """Need of a fitted capacity by pool, times its fixed count."""
         forms: list[list[tuple[int, Linear]]] = [[] for _ in self.instance.pools]
-        count = self.instance.fitted[index].requests
-        for rule in self.instance.caches if count else ():
+        count, used = self.instance.fitted[index].requests, self.instance.fitted[index].caches
+        for cache, rule in enumerate(self.instance.caches if count else ()):
+            if used is not None and cache not in used:
+                continue
             forms[rule.pool].append((count, self._own(index, rule)))
         return [total(parts) for parts in forms]
 

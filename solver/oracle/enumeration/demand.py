@@ -64,6 +64,8 @@ class Demand:
         last: list[Array] = []
         for name, request in named(batch):
             loads, axis = self._loads(name, request)
+            if not loads[0].uses(cache):
+                continue
             if loads[0].count == 0 or (loads[0].capacity == 0 and cache.kind != "state"):
                 continue
             held = [
@@ -133,10 +135,10 @@ def least_need(problem: Problem, batch: Batch, name: str, request: Request) -> d
     chunks = problem.prefill.candidates if problem.prefill else (None,)
     needs = {pool.name: 0 for pool in problem.pools}
     for cache in problem.caches:
-        if request.capacity == 0 and cache.kind != "state":
+        load = asked(request)
+        if not load.uses(cache) or (request.capacity == 0 and cache.kind != "state"):
             continue
         block_tokens = problem.block_tokens(cache)
-        load = asked(request)
         own = [
             footprint(
                 cache,
