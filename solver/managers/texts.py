@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kvplan.models.errors import Infeasible
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
+from kvplan.models.units import human_bytes
 from kvplan.solver.report.budget_table import budgets
 from kvplan.solver.report.document import Column, Row, Table
 from kvplan.solver.report.elastic_lines import Elastic
@@ -38,8 +39,14 @@ def budget_text(answer: Plan, problem: Problem) -> str:
     return plain_text(document).rstrip("\n")
 
 
-def splits_text(splits: Sequence[tuple[str, Split]]) -> str:
-    """Splits side by side: who would make it, its label, blocks by pool, requests at once."""
+def splits_text(splits: Sequence[tuple[str, Split]], quota_bytes: int) -> str:
+    """Splits side by side: who would make it, its label, blocks by pool, requests at once.
+
+    Parameters
+    ----------
+    quota_bytes : of the first rank, for the title.
+    """
+    title = f"splits of {human_bytes(quota_bytes)}"
     pools = list(dict.fromkeys(pool for _, split in splits for pool in split.blocks))
     columns = (
         Column("split"),
@@ -51,7 +58,7 @@ def splits_text(splits: Sequence[tuple[str, Split]]) -> str:
         Row((name, split.label, *_counts(split, pools), decimal(split.requests)))
         for name, split in splits
     )
-    return plain_text((Table("splits", columns, (rows,)),)).rstrip("\n")
+    return plain_text((Table(title, columns, (rows,)),)).rstrip("\n")
 
 
 def _counts(split: Split, pools: Sequence[str]) -> Iterator[str]:
@@ -66,11 +73,12 @@ def decimal(value: Fraction) -> str:
 
 
 def gain(before: Fraction, after: Fraction) -> str:
-    """What a split brings over another: "+15.2 %"; empty where the first holds nothing."""
+    """What a split holds beside another: "15.2 % more"."""
     if not before:
-        return ""
+        return "more"
     tenths = round((after / before - 1) * 1000)
-    return f"{'-' if tenths < 0 else '+'}{abs(tenths) // 10}.{abs(tenths) % 10} %"
+    word = "less" if tenths < 0 else "more"
+    return f"{abs(tenths) // 10}.{abs(tenths) % 10} % {word}"
 
 
 def refusal_text(refusal: Infeasible) -> str:

@@ -134,7 +134,7 @@ def test_check_suggests_the_split_of_the_workload(
     monkeypatch.setenv("KVPLAN", "check")
     workload(tmp_path, monkeypatch)
     assert sized(engine) == OWN
-    assert "15 groups of 2 layers hold +" in log.text
+    assert "15 groups of 2 layers hold 2.9 % more of the workload" in log.text
 
 
 def test_a_count_that_differs_warns_and_stays(

@@ -6,11 +6,13 @@ as an installation would lay it: the package and the entry points.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,7 +22,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests" / "managers" / "engine"
-PARTS = ("kernels", "models", "solver")
 LONGEST_SECONDS = 400
 
 
@@ -41,9 +42,7 @@ def engine_python(name: str) -> Path:
 def kvplan_path() -> Path:
     """A folder that holds kvplan and its entry points, as site-packages would."""
     folder = Path(mkdtemp(prefix="kvplan-path-"))
-    (folder / "kvplan").mkdir()
-    for part in PARTS:
-        (folder / "kvplan" / part).symlink_to(ROOT / part)
+    (folder / "kvplan").symlink_to(ROOT / ".typing" / "kvplan")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     info = folder / f"kvplan-{project['version']}.dist-info"
     info.mkdir()
@@ -78,10 +77,33 @@ class Ran:
         return json.loads(lines[-1])
 
 
-def run_script(engine: str, script: str, *arguments: str, **environment: str) -> Ran:
-    """Run a script of tests/managers/engine in an engine's environment."""
+def once(factory: pytest.TempPathFactory, name: str, run: Callable[[], Ran]) -> Ran:
+    """Run something once for all the processes of a test session."""
+    folder = factory.getbasetemp().parent
+    path = folder / f"{name}.json"
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            path.write_text(json.dumps(asdict(run())))
+    return Ran(**json.loads(path.read_text()))
+
+
+def run_script(
+    engine: str, script: str, *arguments: str, sources: str = "", **environment: str
+) -> Ran:
+    """Run a script of tests/managers/engine in an engine's environment.
+
+    Parameters
+    ----------
+    sources : an engine's Python files that go before what is installed.
+    """
     python = engine_python(engine)
     paths = [str(kvplan_path()), str(SCRIPTS)]
+    if sources:
+        folder = engines_folder() / sources
+        if not folder.exists():
+            pytest.skip(f"{sources} is not in {engines_folder()} (install_engines.py gets it)")
+        paths.insert(0, str(folder))
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("KVPLAN", "PYTEST", "COV"))}
     done = subprocess.run(
         [str(python), str(SCRIPTS / script), *arguments],

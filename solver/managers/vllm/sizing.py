@@ -70,7 +70,8 @@ class Sizing:
             LOG.info("kvplan: vLLM's %s hold the most of the workload", own.split.label)
             return None
         more = gain(own.split.requests, best.split.requests)
-        text = splits_text([("vLLM's own", own.split), ("kvplan", best.split)])
+        rows = [("vLLM's own", own.split), ("kvplan", best.split)]
+        text = splits_text(rows, start.workers[0].quota_bytes)
         LOG.info("kvplan: %s hold %s of the workload\n%s", best.split.label, more, text)
         return best
 
