@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr
@@ -11,6 +11,7 @@ from kvplan.models.base import Frozen
 from kvplan.models.errors import KvplanError
 from kvplan.models.immutable.deferred import Deferred
 from kvplan.models.immutable.frozen_dict import FrozenMapping
+from kvplan.models.inputs import QuotaLike
 from kvplan.models.units import Computed
 
 Solver = Literal["auto", "cp-sat", "bisect"]
@@ -96,7 +97,7 @@ class Proof(Frozen):
     replayed: bool = Field(False, description="whether the oracle replayed it block by block")
 
 
-Resize = Callable[["Plan", int | str | Mapping[str, int | str]], "Plan"]
+Resize = Callable[["Plan", QuotaLike], "Plan"]
 
 
 class Plan(Deferred):
@@ -131,7 +132,7 @@ class Plan(Deferred):
     )
     _resize: Resize | None = PrivateAttr(default=None)
 
-    def resize(self, quota: int | str | Mapping[str, int | str]) -> Plan:
+    def resize(self, quota: QuotaLike) -> Plan:
         """Plan again for another quota: capacities, counts, floors and granules are held.
 
         Parameters

@@ -13,6 +13,7 @@ from kvplan.kernels.search.search import Search
 from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.goals import Fill
 from kvplan.models.immutable.lazy import cached_property
+from kvplan.models.inputs import NumberLike, QuotaLike
 from kvplan.models.plan import Solver
 from kvplan.models.problem import as_problem
 from kvplan.models.ranks import Rank
@@ -22,7 +23,7 @@ from kvplan.solver.digest import question_of
 from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.formulate.compiled import Compiled
 from kvplan.solver.formulate.formulation import Formulation
-from kvplan.solver.resize import Quota, Ranks, measured_ranks, read_quotas
+from kvplan.solver.resize import Ranks, measured_ranks, read_quotas
 from kvplan.solver.solve.plan import check_arguments, device_of
 from kvplan.solver.solve.resizable import plan_formulation
 
@@ -64,8 +65,8 @@ class Planner:
     def plan(
         self,
         *,
-        quota: Quota | None = None,
-        shares: Mapping[str, Any] | None = None,
+        quota: QuotaLike | None = None,
+        shares: Mapping[str, NumberLike] | None = None,
         solver: Solver = "auto",
         deadline: float | None = None,
         device: Any = None,
@@ -97,7 +98,7 @@ class Planner:
             formulation, search = self._at(quota)
         return plan_formulation(formulation, search, solver=solver, deadline=deadline, on=on)
 
-    def _at(self, quota: Quota) -> tuple[Formulation, Search]:
+    def _at(self, quota: QuotaLike) -> tuple[Formulation, Search]:
         """The problem with other quotas; one layout for each set of "auto" granules."""
         quotas = read_quotas(self._problem, quota)
         measured = measured_ranks(self._problem, quota)
@@ -110,7 +111,7 @@ class Planner:
             compiled = self._compiled[key] = Compiled(problem)
         return compiled.at(problem, quotas)
 
-    def _filled_by(self, shares: Mapping[str, Any]) -> Planner:
+    def _filled_by(self, shares: Mapping[str, NumberLike]) -> Planner:
         """The same shape with other shares of the rest; those of the last few ratios are kept."""
         fill = _read_shares(self._problem, shares)
         key = tuple((fill.shares or {}).items())
@@ -123,7 +124,7 @@ class Planner:
         return known
 
 
-def _read_shares(problem: Problem, shares: Mapping[str, Any]) -> Fill:
+def _read_shares(problem: Problem, shares: Mapping[str, NumberLike]) -> Fill:
     """Shares of the rest by pool.
 
     Raises

@@ -9,18 +9,18 @@ from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.demands import Batch
 from kvplan.models.goals import Constraint, Goal
 from kvplan.models.immutable.frozen_dict import FrozenDict
+from kvplan.models.inputs import BytesLike, QuotaLike
 from kvplan.models.plan import RequestPlan
 from kvplan.models.ranks import Rank
 from kvplan.models.units import LIMIT, parse_bytes
 from kvplan.solver.formulate.budgets import rank_granule
 from kvplan.solver.formulate.formulation import Held
 
-Quota = int | str | Mapping[str, int | str]
 Ranks = frozenset[int]
 """Positions of ranks."""
 
 
-def held_problem(problem: Problem, plan: Plan, quota: Quota) -> Problem:
+def held_problem(problem: Problem, plan: Plan, quota: QuotaLike) -> Problem:
     """The problem with new quotas, and with capacities and counts as the plan decided.
 
     A rank with `memory` gets a declared quota: its readings and headroom no longer count.
@@ -81,7 +81,7 @@ def held_figures(problem: Problem, plan: Plan, earlier: Held | None) -> Held:
     )
 
 
-def read_quotas(problem: Problem, quota: Quota) -> tuple[int, ...]:
+def read_quotas(problem: Problem, quota: QuotaLike) -> tuple[int, ...]:
     """Bytes for every rank, in order: one figure for all, or by name (others keep theirs)."""
     ranks = problem.ranks
     if type(quota) is int and 0 <= quota < LIMIT:  # the common case, at once
@@ -98,7 +98,7 @@ def read_quotas(problem: Problem, quota: Quota) -> tuple[int, ...]:
     )
 
 
-def measured_ranks(problem: Problem, quota: Quota) -> Ranks:
+def measured_ranks(problem: Problem, quota: QuotaLike) -> Ranks:
     """Ranks that keep the quota of their `memory`, since they are left out."""
     if not isinstance(quota, Mapping):
         return frozenset()
@@ -106,7 +106,7 @@ def measured_ranks(problem: Problem, quota: Quota) -> Ranks:
     return frozenset(index for index, rank in left_out if rank.memory is not None)
 
 
-def _read(figure: int | str, name: str) -> int:
+def _read(figure: BytesLike, name: str) -> int:
     try:
         return parse_bytes(figure, round_up=False)
     except ValueError as error:
@@ -114,7 +114,7 @@ def _read(figure: int | str, name: str) -> int:
         raise InvalidProblem.at(f"quota of rank {name}", expected, got) from None
 
 
-def _with_quotas(problem: Problem, quota: Quota) -> tuple[Rank, ...]:
+def _with_quotas(problem: Problem, quota: QuotaLike) -> tuple[Rank, ...]:
     """The ranks with declared quotas; a measured one that is left out stays as it is."""
     quotas, measured = read_quotas(problem, quota), measured_ranks(problem, quota)
     return tuple(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from kvplan.kernels.search.search import Search
 from kvplan.models import Advice, Infeasible, Plan
+from kvplan.models.inputs import QuotaLike
 from kvplan.models.plan import Solver
 from kvplan.solver.formulate.formulation import Formulation, Held, formulate
-from kvplan.solver.resize import Quota, held_figures, held_problem
+from kvplan.solver.resize import held_figures, held_problem
 from kvplan.solver.solve.choose import solve_formulation
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _resizable(
 ) -> Plan:
     """The plan, which remembers how to plan again for other quotas."""
 
-    def resize(plan: Plan, quota: Quota) -> Plan:
+    def resize(plan: Plan, quota: QuotaLike) -> Plan:
         problem = formulation.problem
         figures = held_figures(problem, plan, held)
         again = formulate(held_problem(problem, plan, quota), figures)

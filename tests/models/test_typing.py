@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,16 +16,19 @@ from support.documents import DOCUMENTS, code_of
 from support.installed import Way, install
 
 SNIPPET = """
+from decimal import Decimal
 from fractions import Fraction
 
-from kvplan.models import Plan, Problem
+import pandas
+
+import kvplan
+from kvplan import Planner, Problem, RankMemory, plan
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Lend, Option, Prefill, Staging
 from kvplan.models.goals import Constraint, Fill, Goal
 from kvplan.models.pools import Buffer, Cache, Pool, Scratch
-from kvplan.models.ranks import Rank, RankMemory, Share
+from kvplan.models.ranks import Rank, Share
 from kvplan.models.variants import Variant
-from kvplan.solver import Planner, plan
 
 memory = RankMemory(total="80GiB", utilization=0.9, safety=Share(fraction="1/50"), graphs=2**30)
 window = Cache(name="w", pool="w", kind="window", window=128, keep="live",
@@ -44,49 +48,78 @@ question = Problem(
     fill=Fill(shares={"p": 0.8}),
     variants=[Variant(name="v", set=["prefill.requested=512"])],
 )
-answer: Plan = plan(question)
+answer: kvplan.Plan = plan(question)
 blocks: int = answer.blocks["p"]
 share: Fraction = question.resume_utilization
-later: Plan = Planner(question).plan(quota={"r0": "20GiB"})
+later: kvplan.Plan = Planner(question).plan(quota={"r0": "20GiB"}, shares={"p": Fraction(4, 5)})
+resized: kvplan.Plan = answer.resize({"r0": 21.5e9, "r1": Decimal(60 * 10**9)})
+table: pandas.DataFrame = kvplan.explore(question, {"ranks.r0.quota": ["24GB", "25GB"]})
+limits: tuple[object, ...] = kvplan.explain(question).break_points
+version: str = kvplan.__version__
 """
 WRONG = """
+import kvplan
 from kvplan.models.pools import Pool
 from kvplan.models.ranks import Rank
 
 pool = Pool(name="p", bytes={"0": 1})
+kvplan.rank  # error
 pool.bytes["0"] = 2  # error
 Rank(quota=1)  # error
 Rank(name="r", quota=[1])  # error
 """
 
 
-def checked(python: Path, files: list[Path], config: str = "") -> str:
-    """What mypy --strict says of files where kvplan is installed; with that config."""
-    folder = files[0].parent
+def mypy(python: Path, folder: Path, config: str = "") -> list[str]:
+    """Errors of mypy --strict where kvplan is installed, as FILE:LINE; with that config."""
     (folder / "mypy.ini").write_text(f"[mypy]\n{config}")
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini"]
-    command += ["--python-executable", str(python), *(path.name for path in files)]
+    command += ["--python-executable", str(python), "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert not done.stderr
-    return done.stdout
+    return [line.split(": error")[0] for line in done.stdout.splitlines() if ": error: " in line]
+
+
+def pyright(python: Path, folder: Path) -> list[str]:
+    """Errors of pyright's strict mode where kvplan is installed, as FILE:LINE."""
+    (folder / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", str(python), "--outputjson"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    lines = (
+        f"{Path(each['file']).name}:{each['range']['start']['line'] + 1}"
+        for each in found
+        if each["severity"] == "error"
+    )
+    return list(dict.fromkeys(lines))
+
+
+def write_users_code(folder: Path) -> list[str]:
+    """The READMEs' code and the snippets as files; the lines that are wrong, as FILE:LINE."""
+    folder.mkdir()
+    files = {f"readme_{number}.py": code_of(name) for number, name in enumerate(DOCUMENTS)}
+    for name, code in (files | {"snippet.py": SNIPPET, "wrong.py": WRONG}).items():
+        (folder / name).write_text(code)
+    marked = (n for n, line in enumerate(WRONG.splitlines(), start=1) if "# error" in line)
+    return [f"wrong.py:{n}" for n in marked]
 
 
 PLUGIN = "plugins = pydantic.mypy\n"
 
 
 @pytest.mark.parametrize(("way", "config"), [("wheel", ""), ("wheel", PLUGIN), ("editable", "")])
-def test_users_code_type_checks_on_an_installed_copy(way: Way, config: str, tmp_path: Path) -> None:
-    python = install(way, tmp_path).python
-    folder = tmp_path / "user"
-    folder.mkdir()
-    codes = {f"readme_{number}.py": code_of(name) for number, name in enumerate(DOCUMENTS)}
-    files = []
-    for name, code in (codes | {"snippet.py": SNIPPET, "wrong.py": WRONG}).items():
-        (folder / name).write_text(code)
-        files.append(folder / name)
-    found = [line for line in checked(python, files, config).splitlines() if ": error: " in line]
-    marked = [n for n, line in enumerate(WRONG.splitlines(), start=1) if "# error" in line]
-    assert [line.split(": error")[0] for line in found] == [f"wrong.py:{n}" for n in marked]
+def test_mypy_accepts_users_code_on_an_installed_copy(
+    way: Way, config: str, tmp_path: Path
+) -> None:
+    wrong = write_users_code(tmp_path / "user")
+    assert mypy(install(way, tmp_path).python, tmp_path / "user", config) == wrong
+
+
+@pytest.mark.parametrize("way", ["wheel", "editable"])
+def test_pyright_accepts_users_code_on_an_installed_copy(way: Way, tmp_path: Path) -> None:
+    pytest.importorskip("basedpyright", reason="pyright comes with pip install '.[test]'")
+    wrong = write_users_code(tmp_path / "user")
+    assert pyright(install(way, tmp_path).python, tmp_path / "user") == wrong
 
 
 def test_the_snippet_is_legal_at_run_time() -> None:
