@@ -22,54 +22,54 @@ Source = Literal["declared", "measured", "estimated", "solved"]
 class Asked(Frozen):
     """What a request wanted; count is None where it was left open."""
 
-    capacity: int
-    history: int
-    count: int | None
+    capacity: int = Field(description="tokens")
+    history: int = Field(description="tokens before those in flight")
+    count: int | None = Field(description="alike requests; null: as many as fit")
 
 
 class RequestPlan(Frozen):
     """What a request gets."""
 
-    batch: str
-    name: str
+    batch: str = Field(description="name of its batch")
+    name: str = Field(description="name of the request")
     capacity: int = Field(description="tokens")
-    history: int = Field(description="tokens")
+    history: int = Field(description="tokens before those in flight")
     count: int = Field(description="alike requests")
-    requested: Asked
+    requested: Asked = Field(description="what the problem asked for")
     reduced: bool = Field(description="whether capacity or count is below what was asked")
 
 
 class LedgerLine(Frozen):
     """Bytes of one consumer on one rank, with where the figure comes from."""
 
-    consumer: str
-    bytes: int
-    source: Source
+    consumer: str = Field(description="pool, experts, staging, consumer, or a term of the quota")
+    bytes: int = Field(description="bytes")
+    source: Source = Field(description="where the figure comes from")
     phases: tuple[str, ...] = Field(
         default=(), description="where it lives; empty: a term of the quota"
     )
-    note: str = ""
+    note: str = Field(default="", description="what else there is to say of it")
 
 
 class RankPlan(Frozen):
     """The budget of one rank, all figures in bytes."""
 
-    name: str
-    quota: int
-    used: int = Field(description="largest over the phases")
-    slack: int = Field(description="quota less used")
+    name: str = Field(description="name of the rank")
+    quota: int = Field(description="bytes that the plan may use")
+    used: int = Field(description="bytes in use in the fullest phase")
+    slack: int = Field(description="bytes of the quota that stay free there")
     bound: Literal["declared", "utilization", "physical"] = Field(
         description="what the quota is: declared, or the share of `memory` that was smaller"
     )
     phases: FrozenMapping[str, int] = Field(description="bytes in use by phase")
-    ledger: tuple[LedgerLine, ...]
+    ledger: tuple[LedgerLine, ...] = Field(description="every consumer of bytes, one line each")
 
 
 class Binding(Frozen):
     """A rank and phase that keeps something from growing."""
 
-    rank: str
-    phase: str
+    rank: str = Field(description="name of the rank")
+    phase: str = Field(description="load, prefill, decode, or a phase of the problem")
     slack: int = Field(description="bytes free there")
     next: FrozenMapping[str, int] = Field(
         description="bytes that one step more of a variable would need"
@@ -79,22 +79,24 @@ class Binding(Frozen):
 class GoalValue(Frozen):
     """A goal, what it reached, and the proven upper bound."""
 
-    goal: str
-    value: Computed
-    bound: Computed | None
+    goal: str = Field(description="the goal as the problem writes it")
+    value: Computed = Field(description="what the plan reaches")
+    bound: Computed | None = Field(description="what no plan exceeds; null: none was proven")
 
 
 class Proof(Frozen):
     """Who answered, what it proves, and how."""
 
-    solver: Solver
-    status: Literal["optimal", "feasible"]
+    solver: Solver = Field(description="who answered")
+    status: Literal["optimal", "feasible"] = Field(description="optimal: no better plan exists")
     bound: tuple[GoalValue, ...] = Field(description="every goal with value and upper bound")
     certificate: str = Field(
         description="nested (nested on <device>), cp-sat, cp-sat+nested, or search"
     )
     deterministic_time: float = Field(description="of CP-SAT, over all goals; 0 without it")
-    replayed: bool = Field(False, description="whether the oracle replayed it block by block")
+    replayed: bool = Field(
+        default=False, description="whether the oracle replayed it block by block"
+    )
 
 
 Resize = Callable[["Plan", QuotaLike], "Plan"]
@@ -105,21 +107,27 @@ class Plan(Deferred):
 
     model_config = ConfigDict(json_schema_extra={"$id": "urn:kvplan:schema:plan:1"})
 
-    status: Literal["optimal", "feasible"]
+    status: Literal["optimal", "feasible"] = Field(
+        description="optimal: proven; feasible: the best that was found"
+    )
     blocks: FrozenMapping[str, int] = Field(
         description="allocated blocks by pool, reserved ones included"
     )
     floors: FrozenMapping[str, int] = Field(description="smallest legal usable blocks by pool")
-    prefill_chunk: int | None = Field(description="tokens")
-    expert_slots: int | None = Field(description="a layer")
-    expert_slots_in_prefill: int | None = Field(description="a layer; the others are lent")
+    prefill_chunk: int | None = Field(description="tokens of a chunk; null: no prefill section")
+    expert_slots: int | None = Field(description="slots a layer; null: no experts section")
+    expert_slots_in_prefill: int | None = Field(
+        description="slots a layer that stay; the others are lent"
+    )
     choices: FrozenMapping[str, str] = Field(description="chosen option by choice")
-    copies: int | None = Field(description="whole copies of the fill batch")
-    requests: tuple[RequestPlan, ...]
-    ranks: tuple[RankPlan, ...]
-    binding: tuple[Binding, ...]
-    notes: tuple[str, ...]
-    proof: Proof
+    copies: int | None = Field(
+        description="whole copies of the fill batch; null: the fill names none"
+    )
+    requests: tuple[RequestPlan, ...] = Field(description="every request, in the order written")
+    ranks: tuple[RankPlan, ...] = Field(description="the budget of every rank")
+    binding: tuple[Binding, ...] = Field(description="what keeps something from growing")
+    notes: tuple[str, ...] = Field(description="one line for each value below what was asked")
+    proof: Proof = Field(description="who answered, and what it proves")
     digest: str = Field(description="sha256 of the decision values")
     question: str = Field(default="", description="sha256 of the problem that was asked")
     relaxed: tuple[str, ...] = Field(

@@ -12,6 +12,7 @@ from kvplan.solver.cli.explain import explain
 from kvplan.solver.cli.explore import explore
 from kvplan.solver.cli.frontier import frontier
 from kvplan.solver.cli.matrix import matrix
+from kvplan.solver.cli.init import init
 from kvplan.solver.cli.model.command import model
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
@@ -84,7 +85,11 @@ app.command(
     epilog=_example("kvplan check-log server.log"),
     short_help="Recompute the memory figures of a server log.",
 )(check_log)
-app.command(epilog=_example("kvplan schema > kvplan.schema.json"))(schema)
+app.command(epilog=_example("kvplan init --for vllm server.yaml"))(init)
+app.command(
+    epilog=_example("kvplan schema > kvplan.schema.json"),
+    short_help="Print the JSON Schema of a problem file, or of a plan.",
+)(schema)
 app.command(epilog=_example("kvplan demo"))(demo)
 
 

@@ -193,3 +193,13 @@ def test_the_schema_agrees_with_the_loader_on_mutated_documents(name: str) -> No
 def plain(data: Any) -> Any:
     """Data as JSON has it: keys and fractions are text."""
     return json.loads(json.dumps(data, default=str))
+
+
+def test_the_schema_of_a_plan_describes_every_field_and_accepts_what_solve_prints() -> None:
+    schema = Plan.model_json_schema(mode="serialization")
+    assert schema["$id"] == "urn:kvplan:schema:plan:1"
+    for name, form in objects(schema):
+        for field, written in form["properties"].items():
+            assert written.get("description"), f"{name}.{field}"
+    answer = plan(Problem.model_validate(SCHEMA["examples"][0]))
+    Draft202012Validator(schema).validate(json.loads(answer.model_dump_json()))
