@@ -11,8 +11,8 @@ from kvplan.solver.cli.demo import demo
 from kvplan.solver.cli.explain import explain
 from kvplan.solver.cli.explore import explore
 from kvplan.solver.cli.frontier import frontier
-from kvplan.solver.cli.matrix import matrix
 from kvplan.solver.cli.init import init
+from kvplan.solver.cli.matrix import matrix
 from kvplan.solver.cli.model.command import model
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
