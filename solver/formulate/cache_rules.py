@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kvplan.kernels.instance import (
     FLIGHT,
@@ -23,13 +24,21 @@ def cache_rules(problem: Problem) -> tuple[CacheRule, ...]:
     """The rules of all caches, in order."""
     places = {pool.name: index for index, pool in enumerate(problem.pools)}
     return tuple(
-        [_rule(problem, cache, places[problem.pool_of(cache)]) for cache in problem.caches]
+        [
+            cache_rule(cache, problem.block_tokens(cache), places[problem.pool_of(cache)])
+            for cache in problem.caches
+        ]
     )
 
 
-def _rule(problem: Problem, cache: Cache, pool: int) -> CacheRule:
-    """The rule of one cache; groups multiply, shards lengthen a block."""
-    t = problem.block_tokens(cache)
+def cache_rule(cache: Cache, block_tokens: Any, pool: int = 0) -> CacheRule:
+    """The rule of one cache; groups multiply.
+
+    Parameters
+    ----------
+    block_tokens : t, over all shards; an integer, or an array of them where layouts are compared.
+    """
+    t = block_tokens
     kind, reach = _kind_and_reach(cache)
     scratch, flight = cache.scratch, cache.in_flight
     return CacheRule(
