@@ -7,12 +7,14 @@ TYPE_CHECKING = False  # typing is not imported either; type checkers know the n
 
 if TYPE_CHECKING:
     from kvplan.models.errors import Infeasible, InvalidProblem, KvplanError
+    from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
     from kvplan.models.plan import Plan
     from kvplan.models.problem import Problem
     from kvplan.models.ranks import RankMemory
     from kvplan.solver.agree.together import plan_together
     from kvplan.solver.explain import explain
     from kvplan.solver.explore import explore
+    from kvplan.solver.layout import layout
     from kvplan.solver.planner import Planner
     from kvplan.solver.solve.plan import plan
 
@@ -22,6 +24,8 @@ __all__ = [
     "Infeasible",
     "InvalidProblem",
     "KvplanError",
+    "LayoutAnswer",
+    "LayoutQuestion",
     "Plan",
     "Planner",
     "Problem",
@@ -29,6 +33,7 @@ __all__ = [
     "__version__",
     "explain",
     "explore",
+    "layout",
     "plan",
     "plan_together",
 ]
@@ -36,12 +41,15 @@ _HOMES = {
     "Infeasible": "models.errors",
     "InvalidProblem": "models.errors",
     "KvplanError": "models.errors",
+    "LayoutAnswer": "models.layouts",
+    "LayoutQuestion": "models.layouts",
     "Plan": "models.plan",
     "Planner": "solver.planner",
     "Problem": "models.problem",
     "RankMemory": "models.ranks",
     "explain": "solver.explain",
     "explore": "solver.explore",
+    "layout": "solver.layout",
     "plan": "solver.solve.plan",
     "plan_together": "solver.agree.together",
 }

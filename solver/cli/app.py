@@ -12,6 +12,7 @@ from kvplan.solver.cli.explain import explain
 from kvplan.solver.cli.explore import explore
 from kvplan.solver.cli.frontier import frontier
 from kvplan.solver.cli.init import init
+from kvplan.solver.cli.layout import layout
 from kvplan.solver.cli.matrix import matrix
 from kvplan.solver.cli.model.command import model
 from kvplan.solver.cli.schema import schema
@@ -80,6 +81,11 @@ app.command(
     short_help="Turn a model's config into the problem that an engine solves.",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(model)
+app.command(
+    epilog=_example("kvplan layout config.json --available 40GiB --max-model-len 65536"),
+    short_help="Choose the page layout of a hybrid model, and prove the choice.",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(layout)
 app.command(
     "check-log",
     epilog=_example("kvplan check-log server.log"),

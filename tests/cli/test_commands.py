@@ -23,6 +23,7 @@ COMMANDS = (
     "verify",
     "explore",
     "model",
+    "layout",
     "check-log",
     "schema",
     "demo",

@@ -11,20 +11,24 @@ import pytest
 import kvplan
 from kvplan import solver
 from kvplan.models import Infeasible, InvalidProblem, KvplanError, Plan, Problem
+from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
 from kvplan.models.ranks import RankMemory
-from kvplan.solver import explain, explore
+from kvplan.solver import explain, explore, layout
 from kvplan.solver.agree import plan_together
 
 NAMES = {
     "Infeasible": Infeasible,
     "InvalidProblem": InvalidProblem,
     "KvplanError": KvplanError,
+    "LayoutAnswer": LayoutAnswer,
+    "LayoutQuestion": LayoutQuestion,
     "Plan": Plan,
     "Planner": solver.Planner,
     "Problem": Problem,
     "RankMemory": RankMemory,
     "explain": explain.explain,
     "explore": explore.explore,
+    "layout": layout.layout,
     "plan": solver.plan,
     "plan_together": plan_together,
 }

@@ -1,0 +1,143 @@
+"""kvplan layout: buckets or a model in, the page layout of the fewest bytes out."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kvplan.models import Problem
+    from kvplan.models.engines.typed import Budget
+    from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
+    from kvplan.solver.layout.read import Asked
+
+_PRINTS = ("report", "json", "question", "problem")
+
+
+def layout(
+    context: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A layout question (buckets, requests), vLLM's specs layer by layer, or a model's "
+            "config.json; - is standard input.",
+        ),
+    ],
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="vllm", show_default=False, help="Of a model: whose flags follow (vllm)."
+        ),
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a model: a card of the table.")
+    ] = None,
+    total: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="Of a model: total of the card.")
+    ] = None,
+    weights_gib: Annotated[
+        str | None, typer.Option(metavar="GIB", help="Of a model: weights on one rank.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Change one field of the question, such as max_groups=12, pages=packed or "
+            "buckets.*.own_pool=true. Repeatable.",
+        ),
+    ] = None,
+    prints: Annotated[
+        str,
+        typer.Option(
+            "--print",
+            metavar="[report|json|question|problem]",
+            help="report; json, one document; question, to edit and ask again; problem, of the "
+            "chosen layout, for kvplan solve.",
+        ),
+    ] = "report",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --print json.")] = False,
+) -> int:
+    """Choose pages, block sizes and groups of a hybrid model's caches, and prove the choice.
+
+    The engine's own rule is compared under the same permissions.
+    """
+    from kvplan.models import InvalidProblem
+    from kvplan.models.engines.typed import Budget
+    from kvplan.models.messages import shown
+
+    prints = "json" if as_json else prints
+    if prints not in _PRINTS:
+        raise InvalidProblem.at("--print", "report, json, question or problem", shown(prints))
+    budget = Budget(gpu, total, weights_gib)
+    asked = _asked(source, engine, budget, context.args, overrides or ())
+    if prints == "question":
+        sys.stdout.write(_text(asked.question))
+        return 0
+
+    from kvplan.solver.layout.answered import answered
+
+    answer = answered(asked.question, engine=asked.engine, freedom=prints != "problem")
+    _print(answer, prints)
+    return 0
+
+
+def _asked(
+    source: str,
+    engine: str | None,
+    budget: Budget,
+    arguments: Sequence[str],
+    overrides: Sequence[str],
+) -> Asked:
+    """Read the question: the file says itself what it holds.
+
+    Raises
+    ------
+    InvalidProblem : another engine than vLLM, flags without a model, or what is wrong in the file.
+    """
+    from kvplan.models import InvalidProblem
+    from kvplan.models.engines.architecture import load_model
+    from kvplan.models.engines.registry import engine_named
+    from kvplan.models.engines.typed import config_overrides, typed_settings
+    from kvplan.models.reading.loader import load_data
+    from kvplan.solver.cli.model import model_settings as told
+    from kvplan.solver.layout.read import asked_of_data, asked_of_model, is_dump
+
+    data = load_data(source) if source.endswith((".yaml", ".yml", ".json")) or source == "-" else {}
+    if "buckets" in data or is_dump(data):
+        given = [*arguments, *(flag for flag in (engine, *vars(budget).values()) if flag)]
+        if given:
+            raise InvalidProblem.at("FILE", "a model's config beside an engine's flags", given[0])
+        return asked_of_data(data, overrides)
+    if source == "-":
+        raise InvalidProblem.at("FILE", "buckets or specs on standard input", "another mapping")
+    name = told.engine_of(engine, arguments)
+    if name != "vllm":
+        expected = "vllm (kvplan model --optimize splits the pools of others)"
+        raise InvalidProblem.at("--engine", expected, name)
+    settings = typed_settings(engine_named(name), arguments, budget)
+    known, weights = load_model(source, config_overrides(settings))
+    return asked_of_model(known, settings.weighed(weights, known), overrides)
+
+
+def _print(answer: LayoutAnswer, prints: str) -> None:
+    if prints == "json":
+        sys.stdout.write(answer.model_dump_json(indent=2) + "\n")
+    elif prints == "problem":
+        sys.stdout.write(_text(answer.problem))
+    else:
+        from kvplan.solver.layout.report import layout_document
+        from kvplan.solver.report import show
+
+        show(layout_document(answer), sys.stdout)
+
+
+def _text(written: Problem | LayoutQuestion) -> str:
+    from kvplan.solver.cli.model.model_text import problem_text
+
+    return problem_text(written)

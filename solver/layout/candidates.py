@@ -1,0 +1,149 @@
+"""What is enumerated: which buckets share groups, and which leave the shared pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, combinations, product
+from typing import NamedTuple
+
+import numpy as np
+
+from kvplan.models import InvalidProblem
+from kvplan.models.layouts import LayoutQuestion
+from kvplan.solver.layout.kinds import Array, Kind, compact, kinds_of
+
+MOST_SHARING = 6
+"""Buckets of one family whose ways to share groups are enumerated (203 of six)."""
+
+
+class Part(NamedTuple):
+    """Buckets that share groups: one block size, one need of blocks.
+
+    Attributes
+    ----------
+    layers : of all its buckets by stage.
+    pages : the largest page among its buckets, at each of `tokens`.
+    """
+
+    kinds: tuple[Kind, ...]
+    layers: tuple[int, ...]
+    tokens: Array
+    pages: Array
+    blocks: Array
+
+    @property
+    def pad(self) -> bool:
+        """Whether every bucket's page may be padded."""
+        return all(kind.pad for kind in self.kinds)
+
+    def least_groups(self, widths: Sequence[int]) -> int:
+        """Least groups with at most so many layers on each stage: max ceil(n / width)."""
+        return max(
+            -(-layers // width) for layers, width in zip(self.layers, widths, strict=True) if layers
+        )
+
+
+class Own(NamedTuple):
+    """A bucket in a pool of its own, at the block size that takes the fewest bytes.
+
+    Attributes
+    ----------
+    at : index of its block tokens.
+    bytes : weighted, of the workload: layers x page x blocks.
+    """
+
+    kind: Kind
+    at: int
+    bytes: int
+
+
+class Arrangement(NamedTuple):
+    """Who shares groups with whom, and who leaves."""
+
+    parts: tuple[Part, ...]
+    own: tuple[Own, ...]
+    held_full: bool
+
+    @property
+    def own_bytes(self) -> int:
+        """Weighted bytes in pools of their own."""
+        return sum(own.bytes for own in self.own)
+
+
+def arrangements(question: LayoutQuestion) -> Iterator[Arrangement]:
+    """Every way to share groups and to leave the shared pool, the plainest first."""
+    holds = [False]
+    if any(bucket.hold_full for bucket in question.buckets):
+        holds.append(True)
+    for held_full in holds:
+        kinds = compact(kinds_of(question, held_full=held_full))
+        free = [kind for kind in kinds if question.buckets[kind.place].own_pool]
+        for leaving in chain.from_iterable(combinations(free, n) for n in range(len(free) + 1)):
+            own = tuple(own_pool(kind) for kind in leaving)
+            gone = {kind.place for kind in leaving}
+            staying = [kind for kind in kinds if kind.place not in gone]
+            for parts in shared_parts(staying, share=question.share_groups):
+                yield Arrangement(parts, own, held_full)
+
+
+def own_pool(kind: Kind) -> Own:
+    """Lay a bucket out alone: all its layers in one group; of equal bytes the fewest blocks."""
+    taken = kind.total_layers * kind.pages * kind.blocks
+    least = taken.min()
+    at = int(np.flatnonzero(taken == least)[-1])
+    return Own(kind, at, int(least))
+
+
+def shared_parts(kinds: Sequence[Kind], *, share: bool) -> Iterator[tuple[Part, ...]]:
+    """Every way to put buckets of one family into common groups; all apart without `share`.
+
+    Raises
+    ------
+    InvalidProblem : more buckets of one family than are enumerated.
+    """
+    families: dict[tuple[object, ...], list[Kind]] = {}
+    for kind in kinds:
+        key = kind.family if share else (kind.place, *kind.family)
+        families.setdefault(key, []).append(kind)
+    for family in families.values():
+        if len(family) > MOST_SHARING:
+            expected = f"at most {MOST_SHARING} buckets of one retention rule beside share_groups"
+            raise InvalidProblem.at("buckets", expected, str(len(family)))
+    ways = [list(_partitions(family)) for family in families.values()]
+    for chosen in product(*ways):
+        parts = [part_of(members) for way in chosen for members in way]
+        found = [part for part in parts if part is not None]
+        if len(found) == len(parts):
+            yield tuple(found)
+
+
+def _partitions(kinds: list[Kind]) -> Iterator[list[list[Kind]]]:
+    """Set partitions, all apart first."""
+    if not kinds:
+        yield []
+        return
+    first, rest = kinds[0], kinds[1:]
+    for way in _partitions(rest):
+        yield [[first], *way]
+        for index, members in enumerate(way):
+            yield [*way[:index], [first, *members], *way[index + 1 :]]
+
+
+def part_of(kinds: Sequence[Kind]) -> Part | None:
+    """Give buckets common groups; None where no block size is permitted to all of them."""
+    first = kinds[0]
+    layers = tuple(map(sum, zip(*(kind.layers for kind in kinds), strict=True)))
+    if len(kinds) == 1:
+        return Part((first,), layers, first.tokens, first.pages, first.blocks)
+    tokens = first.tokens
+    for kind in kinds[1:]:
+        tokens = np.intersect1d(tokens, kind.tokens)
+    if not len(tokens):
+        return None
+    places = [np.searchsorted(kind.tokens, tokens) for kind in kinds]
+    kept = tuple(
+        kind._replace(tokens=tokens, pages=kind.pages[at], blocks=kind.blocks[at])
+        for kind, at in zip(kinds, places, strict=True)
+    )
+    pages = np.maximum.reduce([kind.pages for kind in kept])
+    return Part(kept, layers, tokens, pages, kept[0].blocks)

@@ -1,0 +1,75 @@
+"""Where a layout question comes from: its own file, vLLM's specs layer by layer, or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kvplan.models import InvalidProblem
+from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.registry import Settings
+from kvplan.models.engines.vllm.dump import server_of_dump
+from kvplan.models.engines.vllm.launch.defaults import kernel_block
+from kvplan.models.engines.vllm.launch.server import Server, server_of
+from kvplan.models.engines.vllm.launch.versions import NEWEST
+from kvplan.models.engines.vllm.page_question import question_of
+from kvplan.models.layouts import LayoutQuestion, PageLayout
+from kvplan.models.reading.overrides import apply_overrides
+
+
+class Asked(NamedTuple):
+    """A question, and the engine's own layout where an engine was named."""
+
+    question: LayoutQuestion
+    engine: tuple[str, PageLayout] | None = None
+
+
+def asked_of_data(data: Mapping[Any, Any], overrides: Sequence[str] = ()) -> Asked:
+    """Read a question's own file, or a dump of vLLM's specs (`models/engines/vllm/dump.py`).
+
+    A dump may name its `version`, such as 0.33.0 or 0.33.0/BLHNC for a packed layout.
+
+    Raises
+    ------
+    InvalidProblem : every mistake in it.
+    """
+    if not is_dump(data):
+        return Asked(LayoutQuestion.model_validate(apply_overrides(dict(data), tuple(overrides))))
+    version = str(data.get("version") or ".".join(map(str, NEWEST)))
+    try:
+        server = server_of_dump(data, version)
+    except (KeyError, TypeError) as error:
+        expected = "vLLM's specs: specs, layers, max_model_len, max_num_batched_tokens, available"
+        raise InvalidProblem.at("specs", expected, f"{type(error).__name__}: {error}") from None
+    return asked_of_server(server, f"vLLM {version}", overrides=overrides)
+
+
+def is_dump(data: Mapping[Any, Any]) -> bool:
+    """Whether a file holds vLLM's specs."""
+    return "specs" in data and "layers" in data
+
+
+def asked_of_model(
+    architecture: Architecture, settings: Settings, overrides: Sequence[str] = ()
+) -> Asked:
+    """Write the question of a model under vLLM's flags.
+
+    Raises
+    ------
+    InvalidProblem : what the engine would refuse.
+    """
+    server = server_of(architecture, settings)
+    step = int(kernel_block(settings, architecture).value)
+    name = f"{architecture.name} on vLLM {server.serving.version.text}"
+    return asked_of_server(server, name, kernel_tokens=step, overrides=overrides)
+
+
+def asked_of_server(
+    server: Server, name: str, *, kernel_tokens: int = 16, overrides: Sequence[str] = ()
+) -> Asked:
+    """Write the question of a server, with the layout that vLLM gives it."""
+    question, layout = question_of(server, name=name, kernel_tokens=kernel_tokens)
+    if overrides:
+        data = question.model_dump(mode="json", exclude_unset=True)
+        question = LayoutQuestion.model_validate(apply_overrides(data, tuple(overrides)))
+    return Asked(question, (f"vLLM {server.serving.version.text}", layout))

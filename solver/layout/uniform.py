@@ -1,0 +1,157 @@
+"""One common page and one width for every group: all pages x all widths in one batch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kvplan.kernels.pages import group_count
+from kvplan.solver.layout.bounds import page_bounds
+from kvplan.solver.layout.candidates import Arrangement, Part
+from kvplan.solver.layout.found import Found, Objective, Rank, Seen, first_best
+from kvplan.solver.layout.kinds import Array
+
+FIRST_PAGES = 8
+"""Pages evaluated for a first layout: those of the least bound."""
+
+
+class Grid(NamedTuple):
+    """Pages and widths of one arrangement.
+
+    Attributes
+    ----------
+    pages : [page]; at, needs : by part, index of its block tokens and its blocks at each page.
+    groups : by part [width]; widths : [stage, width], layers of the widest group.
+    """
+
+    pages: Array
+    at: list[Array]
+    needs: list[Array]
+    groups: list[Array]
+    widths: Array
+
+
+def search_uniform(
+    arrangement: Arrangement, objective: Objective, seen: Seen, best: Rank | None
+) -> Found | None:
+    """Find the best page and width of an arrangement; None where nothing beats `best`.
+
+    With a width and the block tokens given, the common page is the largest of the pages: so it is
+    some bucket's page at a permitted block size. With a page given, a bucket does best with the
+    most tokens that fit in it, since no rule needs more blocks of more tokens.
+    """
+    grid = _grid(arrangement, objective, seen)
+    if grid is None:
+        return None
+    bounds = page_bounds(grid.pages, arrangement.parts, grid.needs, arrangement.own_bytes)
+    order = np.argsort(bounds, kind="stable")
+    first = _best_of(grid, order[:FIRST_PAGES], arrangement, objective, seen)
+    known = min((rank for rank in (best, first and first.rank) if rank), default=None)
+    rest = order[FIRST_PAGES:]
+    if known is not None and not objective.quotas:
+        reached = bounds[rest] <= known[0]
+        seen.pruned["bound"] += int((~reached).sum()) * len(grid.groups[0])
+        rest = rest[reached]
+    second = _best_of(grid, rest, arrangement, objective, seen)
+    found = [each for each in (first, second) if each is not None]
+    return min(found, key=lambda each: each.rank, default=None)
+
+
+def _best_of(
+    grid: Grid, places: Array, arrangement: Arrangement, objective: Objective, seen: Seen
+) -> Found | None:
+    """Evaluate some pages with every width."""
+    if not len(places):
+        return None
+    pages = grid.pages[places]
+    blocks: Any = 0
+    for need, groups in zip(grid.needs, grid.groups, strict=True):
+        blocks = blocks + need[places][:, None] * groups[None, :]  # [page, width]
+    block_bytes = pages[None, :, None] * grid.widths[:, None, :]  # [stage, page, width]
+    shape = blocks.shape
+    seen.evaluated += blocks.size
+    flat = block_bytes.reshape(len(grid.widths), -1)
+    primary, taken = objective.keys(flat, blocks.ravel(), arrangement.own_bytes)
+    tables = np.add.reduce(grid.groups) + len(arrangement.own)
+    number = np.broadcast_to(tables[None, :], shape).ravel()
+    at = first_best(primary, taken, number, flat.max(axis=0))
+    page, width = divmod(at, shape[1])
+    rank = (int(primary[at]), int(taken[at]), int(number[at]), int(flat[:, at].max()))
+    return Found(
+        rank,
+        arrangement,
+        tuple(int(groups[width]) for groups in grid.groups),
+        tuple(int(each[places[page]]) for each in grid.at),
+        int(pages[page]),
+    )
+
+
+def _grid(arrangement: Arrangement, objective: Objective, seen: Seen) -> Grid | None:
+    parts = arrangement.parts
+    spanned = np.unique(np.concatenate([part.pages for part in parts]))
+    widths, groups = _widths(parts, objective)
+    most = max(max(part.layers) for part in parts)
+    seen.candidates += len(spanned) * most
+    pages = np.unique(np.concatenate([_telling(part) for part in parts]))
+    at = [np.searchsorted(part.pages, pages, side="right") - 1 for part in parts]
+    fits = np.ones(len(pages), dtype=bool)
+    for part, index in zip(parts, at, strict=True):
+        fits &= index >= 0
+        for kind in part.kinds:
+            fits &= kind.pad | (kind.pages[index] == pages)
+    if objective.max_groups is not None:
+        allowed = np.add.reduce(groups) + len(arrangement.own) <= objective.max_groups
+        widths, groups = widths[:, allowed], [each[allowed] for each in groups]
+    seen.pruned["equal needs"] += (len(spanned) - len(pages)) * most
+    seen.pruned["equal groups"] += len(pages) * (most - len(groups[0]))
+    seen.pruned["no page"] += int((~fits).sum()) * len(groups[0])
+    if not fits.any() or not len(groups[0]):
+        return None
+    at = [index[fits] for index in at]
+    needs = [part.blocks[index] for part, index in zip(parts, at, strict=True)]
+    return Grid(pages[fits], at, needs, groups, widths)
+
+
+def _telling(part: Part) -> Array:
+    """Pages at which a part needs fewer blocks than at every smaller one; all without padding."""
+    if not part.pad:
+        return part.pages
+    falls = np.ones(len(part.blocks), dtype=bool)
+    falls[1:] = part.blocks[1:] < part.blocks[:-1]
+    return part.pages[falls]
+
+
+def _widths(parts: tuple[Part, ...], objective: Objective) -> tuple[Array, list[Array]]:
+    """Distinct numbers of groups by part, and the layers of the widest group on each stage.
+
+    Stages of equal quotas share one width w. Under several quotas a block count N gives stage s
+    the width floor(quota / (P N)), so widths run over floor(quota x k / another quota): every
+    step of some stage's width.
+    """
+    vectors = _width_vectors(parts, objective)
+    counts = dict.fromkeys(tuple(part.least_groups(vector) for part in parts) for vector in vectors)
+    groups = np.array(list(counts), dtype=np.int64)  # [width, part]
+    stages = range(len(parts[0].layers))
+    widths = [
+        np.maximum.reduce(
+            [group_count(part.layers[s], groups[:, p]) for p, part in enumerate(parts)]
+        )
+        for s in stages
+    ]
+    return np.array(widths), [groups[:, p] for p in range(len(parts))]
+
+
+def _width_vectors(parts: tuple[Part, ...], objective: Objective) -> list[tuple[int, ...]]:
+    stages = range(len(parts[0].layers))
+    most = [max(part.layers[s] for part in parts) for s in stages]
+    quotas = objective.quotas
+    if len(set(quotas)) < 2:
+        return [(width,) * len(most) for width in range(1, max(most) + 1)]
+    found = set()
+    for pivot in stages:
+        for width in range(1, most[pivot] + 1):
+            vector = [quota * width // quotas[pivot] for quota in quotas] if quotas[pivot] else [0]
+            if all(wide or not layers for wide, layers in zip(vector, most, strict=False)):
+                found.add(tuple(max(1, min(w, n)) for w, n in zip(vector, most, strict=False)))
+    return sorted(found) or [tuple(max(1, layers) for layers in most)]

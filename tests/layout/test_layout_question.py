@@ -1,0 +1,158 @@
+"""Layout questions: what is refused, in a line with its path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan.models import InvalidProblem
+from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
+from kvplan.models.layouts.question import EXAMPLE
+from kvplan.solver.layout import layout
+
+FULL: dict[str, Any] = {"name": "full", "kind": "full", "layers": 4, "token_bytes": 8}
+STATE: dict[str, Any] = {"name": "s", "kind": "state", "layers": 4, "state_bytes": 100}
+
+
+def asked(*buckets: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"buckets": list(buckets), "requests": [{"capacity": 64}], **more}
+
+
+def test_the_example_is_answered() -> None:
+    found = layout(EXAMPLE)
+    assert found.figures.bytes == found.proof.bound
+    assert LayoutAnswer.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (asked(), "buckets: expected at least one, got an empty list"),
+        (asked(FULL, requests=[]), "requests: expected at least one, got an empty list"),
+        (asked(FULL, FULL), "buckets[1].name: expected a name of its own"),
+        (
+            asked({**FULL, "state_bytes": 3}),
+            "buckets[0]: expected either token_bytes or state_bytes, got both",
+        ),
+        (
+            asked({**STATE, "token_bytes": 3, "state_bytes": None}),
+            "buckets[0].state_bytes: expected state_bytes on a state",
+        ),
+        (asked({**FULL, "token_bytes": 0}), "buckets[0].token_bytes: expected at least 1 byte"),
+        (
+            asked({**FULL, "tokens_per_block": 24}),
+            "buckets[0].tokens_per_block: expected a multiple of kernel_tokens 16, got 24",
+        ),
+        (
+            asked({**FULL, "tokens_per_block": 32, "max_tokens_per_block": 16}),
+            "buckets[0].max_tokens_per_block: expected at least tokens_per_block 32, got 16",
+        ),
+        (asked({**FULL, "groups": 2}), "buckets[0].groups: expected no groups"),
+        (
+            asked({**FULL, "hold_full": True}),
+            "buckets[0].hold_full: expected hold_full on a window or chunked bucket",
+        ),
+        (asked({**FULL, "layers": 0}), "buckets[0].layers: expected at least one layer, got 0"),
+        (
+            asked({**FULL, "positions": [0, 1]}),
+            "buckets[0].positions: expected 4 positions, one a layer, got 2",
+        ),
+        (
+            asked({**FULL, "positions": [0, 1, 2, 2]}),
+            "buckets: expected positions that name each layer once, got 2 twice",
+        ),
+        (
+            asked({**FULL, "positions": [0, 1, 2, 3]}, STATE),
+            "buckets[1].positions: expected positions, as on the other buckets, got none",
+        ),
+        (
+            asked({**FULL, "layers": {"0": 2, "1": 2}, "own_pool": True}),
+            "buckets[0].own_pool: expected false with several stages",
+        ),
+        (asked(FULL, objective="copies"), "ranks: expected ranks with a quota"),
+        (
+            asked(
+                FULL,
+                objective="copies",
+                ranks=[{"name": "r", "quota": 9}],
+                requests=[{"capacity": 9, "weight": "1/2"}],
+            ),
+            "requests[0].weight: expected a whole number beside objective copies, got 1/2",
+        ),
+        (
+            asked({**FULL, "layers": {"0": 2, "3": 2}}, ranks=[{"name": "r", "quota": 9}]),
+            "ranks: expected a rank on every stage, got none on stage 3",
+        ),
+        (
+            asked({**FULL, "kind": "window", "window": 8, "keep": "live"}),
+            "buckets[0].keep: expected a window that keeps peak or in_flight, got live",
+        ),
+        (
+            asked({**FULL, "kind": "window", "window": 8, "in_flight": "prefill"}),
+            "buckets[0].in_flight: expected tokens in flight",
+        ),
+        (asked(FULL, width=3), "width: expected"),
+    ],
+)
+def test_bad_questions_are_refused_with_their_path(data: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidProblem) as error:
+        LayoutQuestion.model_validate(data)
+    assert str(error.value.faults[0]).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (asked(FULL, STATE, max_groups=1), "buckets: expected max_groups that leave a layout"),
+        (
+            asked({**FULL, "pad": False}, {**STATE, "pad": False}),
+            "buckets: expected block tokens that give one page to all",
+        ),
+        (asked(FULL, engine={"version": "0.1"}), "engine.version: expected a vLLM version"),
+        ({"specs": {}, "layers": ["a"]}, "specs: expected vLLM's specs"),
+    ],
+)
+def test_what_permits_no_layout_is_refused(data: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidProblem) as error:
+        layout(data)
+    assert str(error.value.faults[0]).startswith(line)
+
+
+def test_weights_are_shares_of_a_mix() -> None:
+    """Twice the weight of a request is twice its bytes; scaling all weights changes no layout."""
+    mix = [{"capacity": 640, "weight": "1/3"}, {"capacity": 64, "weight": "2/3"}]
+    thrice = [{"capacity": 640}, {"capacity": 64, "weight": 2}]
+    shares, whole = (layout(asked(FULL, STATE, requests=rows)) for rows in (mix, thrice))
+    assert shares.figures.bytes * 3 == whole.figures.bytes
+    assert shares.layout == whole.layout
+
+
+def test_more_permission_never_takes_more() -> None:
+    question = asked(
+        {**FULL, "tokens_per_block": 64, "split": False},
+        {**STATE, "blocks": 3},
+        {**FULL, "name": "w", "kind": "window", "window": 40, "token_bytes": 24},
+    )
+    found = layout(question)
+    assert len(found.freedom) == 5
+    assert all(entry.bytes <= found.figures.bytes for entry in found.freedom)
+    assert found.freedom[-1].bytes == min(entry.bytes for entry in found.freedom)
+    costs = [found.figures.bytes, *(entry.bytes for entry in found.fewer_groups)]
+    assert costs == sorted(costs)
+
+
+def test_plain_integers_take_over_where_64_bits_end() -> None:
+    """Bytes scaled by 10^9 leave 2^63; the layout stays and its bytes scale."""
+    factor = 10**9
+    small = layout(asked(FULL, STATE, requests=[{"capacity": 64_000}]), freedom=False)
+    large = layout(
+        asked(
+            {**FULL, "token_bytes": 8 * factor},
+            {**STATE, "state_bytes": 100 * factor},
+            requests=[{"capacity": 64_000}],
+        ),
+        freedom=False,
+    )
+    assert large.figures.bytes == factor * small.figures.bytes
+    assert large.figures.groups == small.figures.groups
