@@ -100,7 +100,7 @@ def _rooms(
     rooms: list[tuple[str, RankLog | None, int]] = [
         (_name(rank), rank, least + (_tokens(rank, first) - smallest) * size) for rank in counted
     ]
-    return rooms or [("rank0", None, least)]
+    return rooms or [("rank0", None, max(least, min(first.size.middle, most)))]
 
 
 def _tokens(rank: RankLog, first: Pool) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kvplan.models import InvalidProblem
@@ -137,8 +138,23 @@ def _of_refusal(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLo
             needed, left = (_printed_gib(given[name]) for name in ("1", "2"))
             blocks = -(-int(given["0"]) // 16)
             size = roundest(needed, blocks, blocks)
-            return [Pool("kv", int(left.centre // size), 16, left, size)]
+            return [Pool("kv", _blocks_left(given, left, size, records), 16, left, size)]
     return []
+
+
+def _blocks_left(
+    given: Mapping[str, str], left: Interval, size: int, records: Sequence[RankLog]
+) -> int:
+    """Blocks of what is left: those of the length that would start, where the log names one.
+
+    From 0.29 on that length leaves the null block out, and what is printed of the room must do.
+    """
+    version = next((r.words["version"] for r in records if "version" in r.words), "0")
+    number = [int(part) for part in re.findall(r"\d+", version)[:2]]
+    blocks = int(given.get("3", 0)) // 16
+    if number < [0, 29] and left.low < (blocks + 1) * size and blocks * size <= left.high:
+        return blocks
+    return int(left.centre // size)
 
 
 def _printed_gib(text: str) -> Interval:

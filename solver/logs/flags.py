@@ -33,7 +33,17 @@ def flags_of(start: Start) -> list[tuple[str, str]]:
         "ATOM": _atom,
         "llama.cpp": _llamacpp,
     }
-    return list(makers[start.engine](ranks, records))
+    flags = list(makers[start.engine](ranks, records))
+    return [*flags, *_refused(start, {name for name, _ in flags})]
+
+
+def _refused(start: Start, known: set[str]) -> Iterator[tuple[str, str]]:
+    """What only vLLM's refusal says: the length that was asked for, and the bytes that are left."""
+    for one in start.failures if start.engine == "vLLM" else ():
+        if one.kind == "context" and "--max-model-len" not in known:
+            yield "--max-model-len", one.figures["0"]
+        if one.kind == "context" and "2" in one.figures and "--available" not in known:
+            yield "--available", f"{one.figures['2']}GiB"
 
 
 def _word(records: Sequence[RankLog], name: str) -> str | None:

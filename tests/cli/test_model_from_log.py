@@ -232,3 +232,36 @@ def test_a_chunk_that_sglang_derives_is_compared(capsys: Capture, tmp_path: Path
     assert run_kvplan(capsys, *base, line.format(8192)).code == 0
     done = run_kvplan(capsys, *base, line.format(4096))
     assert (done.code, "chunked_prefill_size: the log says 4096" in done.err) == (1, True)
+
+
+NOT_STARTED = [  # LMCache/LMCache#1372, with the lines that vLLM prints before
+    "INFO 11-08 09:12:01 [api_server.py:1896] vLLM API server version 0.19.0",
+    "INFO 11-08 09:12:01 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', "
+    "'max_model_len': 32768}",
+    "ValueError: To serve at least one request with the models's max seq len (32768), (4.50 GiB "
+    "KV cache is needed, which is larger than the available KV cache memory (3.58 GiB). Based on "
+    "the available memory, the estimated maximum model length is 26032.",
+]
+
+
+@pytest.mark.parametrize("lines", [NOT_STARTED, NOT_STARTED[2:]], ids=["with its start", "alone"])
+def test_a_refusal_with_a_config_says_what_would_start(
+    lines: list[str], capsys: Capture, tmp_path: Path
+) -> None:
+    """The length and the room stand in the refusal alone; the room is cut to what starts."""
+    older = ("--engine-version", "0.19.0") if lines != NOT_STARTED else ()
+    code, out, err = modelled(capsys, tmp_path, "Qwen3-8B", lines, *older, "--check", lines[-1])
+    assert (code, err) == (0, "")
+    assert "#   max seq len: 32768\n" in out
+    assert "#   the estimated maximum model length is: 26032\n" in out
+
+
+def test_non_default_arguments_are_flags(capsys: Capture, tmp_path: Path) -> None:
+    more = "'max_model_len': 32768, 'tensor_parallel_size': 2, 'kv_cache_dtype': 'fp8'"
+    lines = [line.replace("'max_model_len': 32768", more) for line in NOT_STARTED[:2]]
+    lines.append("INFO 11-08 09:12:55 [gpu_worker.py:298] Available KV cache memory: 3.58 GiB")
+    lines.append("INFO 11-08 09:12:56 [kv_cache_utils.py:1326] GPU KV cache size: 104,256 tokens")
+    code, out, err = modelled(capsys, tmp_path, "Qwen3-8B", lines)
+    assert (code, err) == (0, "")
+    assert "bytes: 589824," in out  # a quarter of 2,359,296
+    assert "capacity: 32768}" in out

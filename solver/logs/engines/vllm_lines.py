@@ -103,16 +103,19 @@ _MIXED = re.compile(
     re.IGNORECASE,
 )
 """Families whose layers are of several kinds, by the names of their models."""
+_NAMES_SETTINGS = ("LLM engine (v", "vLLM API server version", "non-default args")
+_IS = r"['\"]?[=:] ?['\"]?"  # name=value, or 'name': 'value' in the line of non-default arguments
 _WORDS = (
     ("version", re.compile(r"LLM engine \(v([^)]{1,60})\)")),
     ("version", re.compile(r"vLLM API server version (\S{1,60})")),
     ("model", re.compile(r"LLM engine .{0,60}?with config: model='([^']{1,300})'")),
-    ("max-model-len", re.compile(r"\bmax_(?:seq|model)_len=(\d{1,12})\b")),
-    ("tensor-parallel-size", re.compile(r"\btensor_parallel_size=(\d{1,6})\b")),
-    ("pipeline-parallel-size", re.compile(r"\bpipeline_parallel_size=(\d{1,6})\b")),
-    ("kv-cache-dtype", re.compile(r"\bkv_cache_dtype='?([\w]{1,30})'?")),
+    ("model", re.compile(r"non-default args: \{.{0,900}?'model(?:_tag)?': '([^']{1,300})'")),
+    ("max-model-len", re.compile(rf"\bmax_(?:seq|model)_len{_IS}(\d{{1,12}})\b")),
+    ("tensor-parallel-size", re.compile(rf"\btensor_parallel_size{_IS}(\d{{1,6}})\b")),
+    ("pipeline-parallel-size", re.compile(rf"\bpipeline_parallel_size{_IS}(\d{{1,6}})\b")),
+    ("kv-cache-dtype", re.compile(rf"\bkv_cache_dtype{_IS}(\w{{1,30}})")),
     ("dtype", re.compile(r"\bdtype=torch\.(\w{1,30})")),
-    ("max-num-batched-tokens", re.compile(r"\bmax_num_batched_tokens['\"]?[=:] ?(\d{1,12})")),
+    ("max-num-batched-tokens", re.compile(rf"\bmax_num_batched_tokens{_IS}(\d{{1,12}})")),
 )
 NEEDLES = (
     b"KV cache memory",
@@ -140,6 +143,7 @@ NEEDLES = (
     b"Loading model weights took",
     b"LLM engine (v",
     b"vLLM API server version",
+    b"non-default args",
     *(trait.encode() for trait in _TRAITS),
 )
 
@@ -215,7 +219,7 @@ def trait_of(text: str) -> str:
 
 def words_of(text: str) -> dict[str, str]:
     """Settings that the line of an engine's start names."""
-    if "LLM engine (v" not in text and "vLLM API server version" not in text:
+    if not any(sign in text for sign in _NAMES_SETTINGS):
         return {}
     found = ((name, pattern.search(text)) for name, pattern in _WORDS)
     return {name: match[1] for name, match in found if match is not None}
