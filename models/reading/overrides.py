@@ -15,6 +15,7 @@ _STEP = re.compile(
     r"""|(?:^|\.)(?P<key>[^.\[\]]+)"""
 )
 _CHOICE_TERM = re.compile(r"\.terms\.choice:[^.\[\]]*$")
+_INSTEAD = {"quota": "memory", "memory": "quota"}  # a rank has one of the two
 _MOST_ENDS = 16  # places of "=" where a path may end
 _INDEX = re.compile(r"[0-9]{1,9}")
 
@@ -27,6 +28,7 @@ def apply_overrides(data: Any, overrides: Iterable[str]) -> Any:
     itself, the path ends at the first "=" up to which it leads to a value that is there:
     `constraints[0].terms.choice:s=a=1`; a new `choice:<name>=<option>` reaches up to the last one.
     A key with dots or brackets stands in quotes and brackets: `consumers[0].bytes['host.0']=1GiB`.
+    The `quota` of a rank takes the place of its `memory`, and the other way round.
 
     Raises
     ------
@@ -90,9 +92,16 @@ def set_path(data: Any, path: str, value: Any) -> None:
     for holder in _walk(data, steps[:-1], path):
         for key in _keys(holder, steps[-1], path, new=True):
             holder[key] = _copied(value)
+            drop_other(holder, key)
             found = True
     if not found:
         raise InvalidProblem.at(path, "a path that leads to a value", "none")
+
+
+def drop_other(holder: Any, key: Any) -> None:
+    """Drop what a key that was set stands in for."""
+    if isinstance(holder, dict) and isinstance(key, str) and key in _INSTEAD:
+        holder.pop(_INSTEAD[key], None)
 
 
 def split_path(path: str) -> list[str]:

@@ -172,3 +172,15 @@ def test_any_override_changes_a_copy_or_is_refused(override: str) -> None:
         faults = []
     assert all(fault.isprintable() for fault in faults)
     assert before == STAGED
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [("ranks.*.quota=8GiB", "quota"), ("ranks.0.memory={free: 9GiB}", "memory")],
+)
+def test_a_quota_and_readings_take_each_others_place(change: str, kept: str) -> None:
+    """What `kvplan model` prints has readings; --set ranks.*.quota=... is what people type."""
+    for rank in ({"name": "r", "quota": 1}, {"name": "r", "memory": {"free": "1GiB"}}):
+        changed = apply_overrides({"ranks": [rank]}, [change])
+        assert changed["ranks"][0].keys() == {"name", kept}
+        assert Problem.model_validate(changed).ranks[0].quota_bytes >= 8 * 2**30
