@@ -17,15 +17,14 @@
 # 1,778 instead of 2,159 tokens of prompt a second.
 #
 # Which context, chunk and number of expert slots should this card be given? We sweep the quota,
-# then context against quota, then the chunk, and decide.
+# then context against quota, then the chunk.
 
 # %%
 from importlib.resources import files
 
 import matplotlib.pyplot as plt
 
-from kvplan.models import Problem
-from kvplan.solver.explore import explore
+from kvplan import Problem, explore
 
 GIB = 2**30
 QUOTA = "ranks.gpu.quota"
@@ -67,16 +66,16 @@ for axis, (column, label) in zip(axes, panels.items(), strict=True):
     axis.set_ylabel(label)
     axis.set_ylim(bottom=0)
     axis.grid(alpha=0.3)
-axes[0].set_title("One after the other gives way (dashed: what is free on this card)")
+axes[0].set_title("What gives way first (dashed: free on this card)")
 axes[-1].set_xlabel("quota (GiB)")
 figure.tight_layout()
 plt.show()
 
 
 # %% [markdown]
-# A quota first buys context. Then chunk and slots grow together, because the chunk's staging is
-# lent by expert slots while a prompt is read: it takes no bytes of its own. Once the chunk is
-# complete, slots alone go on growing, at the same pace. Where each begins, to 1 MiB:
+# More quota first buys context. Then chunk and slots grow together, because expert slots lend the
+# chunk its staging while a prompt is read. Once the chunk is complete, only slots grow, at the same
+# pace. Where each stage begins, to 1 MiB:
 
 
 # %%
@@ -132,7 +131,7 @@ print("quota from which the whole chunk fits (GiB), by context")
 print((full.groupby(CONTEXT)[QUOTA].min() / GIB).to_string(header=False))
 
 # %% [markdown]
-# On this card even the longest context leaves the chunk alone: context costs slots, and nothing
+# On this card even the longest context does not touch the chunk: context costs slots, and nothing
 # else. What a shorter context would buy at 15.4 GiB:
 
 # %%
@@ -142,8 +141,8 @@ print(trade[[CONTEXT, "prefill", "experts", "experts_in_prefill"]].to_string(ind
 # %% [markdown]
 # ## What the chunk costs
 #
-# The prefill may borrow expert slots for its staging (#796), so a large chunk is paid for while a
-# prompt is read, and not in decode. Without lending it would be paid for all the time.
+# Prefill may borrow expert slots for its staging (#796), so a large chunk costs slots while a
+# prompt is read, and none in decode. Without lending it would cost them all the time.
 
 # %%
 chunks = "4096:24576:4096"
@@ -165,7 +164,7 @@ costs["without_lending"] = keeping["experts"]
 print(costs.to_string(index=False))
 
 # %% [markdown]
-# ## Decision
+# ## Recommendation
 
 # %%
 (chosen,) = explore(Problem.load(CARD), {CONTEXT: [524_288]}).to_dict("records")
@@ -187,10 +186,9 @@ assert list(least.values()) == [2.29, 5.73, 7.95]
 # while a prompt is read.
 #
 # * The chunk of 4,096 that got the server started buys no slot in decode, since the staging is
-#   lent, and costs 18 % of prompt speed. It need only be lowered below a quota of 7.95 GiB, which
-#   is 7.45 GiB less than this card has.
-# * Half the context would buy 793 slots (17 %). Whoever never reads more than 262,144 tokens should
-#   take them; the chunk does not change.
-# * Whatever else takes memory on this card costs 461 slots a GiB, and not the start: the quota is
-#   what is free, the slots are what is left. Below 5.73 GiB the context no longer fits; below
-#   2.29 GiB nothing does.
+#   lent, and makes prefill 18 % slower. Lower it only where the quota is below 7.95 GiB, which is
+#   7.45 GiB less than this card has.
+# * Half the context would buy 793 slots (17 %). If you never read more than 262,144 tokens, take
+#   them; the chunk does not change.
+# * Anything else that takes memory on this card costs 461 slots a GiB, but the server still starts.
+#   Below 5.73 GiB the context no longer fits; below 2.29 GiB nothing does.
