@@ -15,6 +15,7 @@ from kvplan.solver.cli.init import init
 from kvplan.solver.cli.layout import layout
 from kvplan.solver.cli.matrix import matrix
 from kvplan.solver.cli.model.command import model
+from kvplan.solver.cli.report import report
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
 from kvplan.solver.cli.verify import verify
@@ -96,6 +97,10 @@ app.command(
     epilog=_example("kvplan schema > kvplan.schema.json"),
     short_help="Print the JSON Schema of a problem file, or of a plan.",
 )(schema)
+app.command(
+    epilog=_example("kvplan report server.yaml --out server.html"),
+    short_help="Write one page about a problem, with pictures, to pass on.",
+)(report)
 app.command(epilog=_example("kvplan demo"))(demo)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,8 @@ from kvplan.solver.cli.options import Overrides, ProblemFile
 
 if TYPE_CHECKING:
     import pandas
+
+    from kvplan.solver.pictures.chart import Chart
 
 
 def explore(
@@ -29,7 +31,9 @@ def explore(
     ],
     out: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the table to a .csv or .parquet file."),
+        typer.Option(
+            metavar="FILE", help="Write a .csv or .parquet table, or a .png, .svg or .html picture."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the table as one JSON document, a list of rows.")
@@ -48,14 +52,31 @@ def explore(
     with progress_bar() as progress:
         table = explored(problem, changes, progress=progress)
     if target is not None:
-        from kvplan.solver.explore.files import write_table
-
-        write_table(table, target)
+        write(table, target, lambda: sweep_charts_of(table, changes))
     print_table(table, target, as_json=as_json)
     return 0 if (table["status"] != "infeasible").any() else 1
 
 
-def target_of(out: str | None) -> Path | None:
+def sweep_charts_of(table: pandas.DataFrame, changes: dict[str, str]) -> Sequence[Chart]:
+    """Import what draws on first use."""
+    from kvplan.solver.pictures.of_table import sweep_charts
+
+    return sweep_charts(table, changes)
+
+
+def write(table: pandas.DataFrame, target: Path, charts: Callable[[], Sequence[Chart]]) -> None:
+    """Write a table, or draw it, as the ending of the file says."""
+    from kvplan.solver.explore.files import PICTURES, write_table
+
+    if target.suffix.lower() not in PICTURES:
+        write_table(table, target)
+        return
+    from kvplan.solver.pictures.write import write_charts
+
+    write_charts(charts(), target)
+
+
+def target_of(out: str | None, suffixes: tuple[str, ...] | None = None) -> Path | None:
     """Read --out.
 
     Raises
@@ -64,9 +85,9 @@ def target_of(out: str | None) -> Path | None:
     """
     if out is None:
         return None
-    from kvplan.solver.explore.files import check_target
+    from kvplan.solver.explore.files import PICTURES, TABLES, check_target
 
-    check_target(Path(out))
+    check_target(Path(out), suffixes or (*TABLES, *PICTURES))
     return Path(out)
 
 

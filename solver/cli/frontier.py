@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kvplan.solver.cli.explore import print_table, progress_bar, target_of
+from kvplan.solver.cli.explore import print_table, progress_bar, target_of, write
 from kvplan.solver.cli.options import Overrides, ProblemFile
 from kvplan.solver.cli.solve import print_answer
+
+if TYPE_CHECKING:
+    import pandas
+
+    from kvplan.solver.pictures.chart import Chart
 
 
 def frontier(
@@ -25,7 +30,9 @@ def frontier(
     ],
     out: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the table to a .csv or .parquet file."),
+        typer.Option(
+            metavar="FILE", help="Write a .csv or .parquet table, or a .png, .svg or .html picture."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the table as one JSON document, a list of rows.")
@@ -47,11 +54,16 @@ def frontier(
         print_answer(refusal, problem, as_json=as_json)
         return 1
     if target is not None:
-        from kvplan.solver.explore.files import write_table
-
-        write_table(table, target)
+        write(table, target, lambda: front_charts_of(table))
     print_table(table, target, as_json=as_json)
     return 0
+
+
+def front_charts_of(table: pandas.DataFrame) -> Sequence[Chart]:
+    """Import what draws on first use."""
+    from kvplan.solver.pictures.of_table import front_charts
+
+    return front_charts(table)
 
 
 def _tell(told: Callable[[int, int | None], None], found: int) -> None:

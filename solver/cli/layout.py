@@ -138,6 +138,6 @@ def _print(answer: LayoutAnswer, prints: str) -> None:
 
 
 def _text(written: Problem | LayoutQuestion) -> str:
-    from kvplan.solver.cli.model.model_text import problem_text
+    from kvplan.solver.report.problem_text import problem_text
 
     return problem_text(written)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kvplan.solver.cli.explore import print_table, progress_bar, read_changes, target_of
+from kvplan.solver.explore.files import TABLES
 
 
 def matrix(
@@ -73,7 +74,7 @@ def matrix(
 ) -> int:
     """Start models with every combination of settings, on paper; print one row for each."""
     models, flags = split_words(words or [])
-    changes, target = read_changes(vary or [], form="NAME=A,B,C"), target_of(out)
+    changes, target = read_changes(vary or [], form="NAME=A,B,C"), target_of(out, TABLES)
 
     from kvplan.solver.matrix import matrix as table_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,21 +18,31 @@ from kvplan.models.messages import one_line, shown
 if TYPE_CHECKING:
     import pandas
 
-_SUFFIXES = (".csv", ".parquet")
+TABLES = (".csv", ".parquet")
+PICTURES = (".png", ".svg", ".html")
+_LIBRARIES = {
+    ".parquet": ("pyarrow", "parquet"),
+    ".png": ("matplotlib", "plot"),
+    ".svg": ("matplotlib", "plot"),
+    ".html": ("plotly", "plot"),
+}
+"""What writes a file, and the extra that installs it."""
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Path, suffixes: tuple[str, ...] = TABLES) -> None:
     """Reject, before solving, a target that could not be written.
 
     Raises
     ------
-    InvalidProblem : an unknown ending, no such folder, no right to write, or pyarrow is missing.
+    InvalidProblem : an unknown ending, no such folder, no right to write, or a library is missing.
     """
     suffix, name = path.suffix.lower(), shown(str(path))
-    if suffix not in _SUFFIXES:
-        raise InvalidProblem.at("--out", f"a file ending in {' or '.join(_SUFFIXES)}", name)
-    if suffix == ".parquet" and find_spec("pyarrow") is None:
-        expected = "pyarrow for a .parquet file (pip install 'kvplan[parquet]'), or a .csv file"
+    if suffix not in suffixes:
+        raise InvalidProblem.at("--out", f"a file ending in {' or '.join(suffixes)}", name)
+    library, extra = _LIBRARIES.get(suffix, ("", ""))
+    if library and find_spec(library) is None:
+        other = ", or a .csv file" if ".csv" in suffixes else ""
+        expected = f"{library} for a {suffix} file (pip install 'kvplan[{extra}]'){other}"
         raise InvalidProblem.at("--out", expected, name)
     try:
         target = path.resolve()
@@ -91,15 +102,20 @@ def _is_running(process: int) -> bool:
 
 
 def write_table(table: pandas.DataFrame, path: Path) -> None:
-    """Write a table atomically: beside its target first, then moved there."""
+    """Write a table atomically, as its ending says."""
+    if path.suffix.lower() == ".parquet":
+        write_atomically(path, lambda part: table.to_parquet(part, index=False))
+    else:
+        write_atomically(path, lambda part: table.to_csv(part, index=False, lineterminator="\n"))
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let something write beside its target first, then move it there."""
     target = path.resolve()  # the file that a link leads to is replaced, not the link
     part = _part_of(target)
     try:
         _remove_abandoned(target)
-        if path.suffix.lower() == ".parquet":
-            table.to_parquet(part, index=False)
-        else:
-            table.to_csv(part, index=False, lineterminator="\n")
+        write(part)
         if target.exists():
             shutil.copymode(target, part)
         part.replace(target)

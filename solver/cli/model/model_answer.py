@@ -11,7 +11,8 @@ from kvplan.models import InvalidProblem
 from kvplan.solver.advise import optimizer_of
 from kvplan.solver.advise.launched import launched
 from kvplan.solver.cli.model.model_compared import Asked, compared
-from kvplan.solver.cli.model.model_text import advice_text, assumed_text, comment_text, problem_text
+from kvplan.solver.cli.model.model_text import advice_text, assumed_text, comment_text
+from kvplan.solver.report.problem_text import problem_text
 
 if TYPE_CHECKING:
     from kvplan.models import Problem

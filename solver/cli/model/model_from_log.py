@@ -31,7 +31,8 @@ def described_problem(start: Start) -> Problem:
 
 def print_described(start: Start) -> int:
     """Print the problem, below what the log says of it."""
-    from kvplan.solver.cli.model.model_text import comment_text, problem_text
+    from kvplan.solver.cli.model.model_text import comment_text
+    from kvplan.solver.report.problem_text import problem_text
 
     problem = described_problem(start)
     count = None if start.agreed is None else f"{start.agreed:_}"

@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import yaml
-
 from kvplan.solver.cli.model.model_check import check_lines as check_lines
 
 if TYPE_CHECKING:
-    from kvplan.models import Problem
-    from kvplan.models.layouts import LayoutQuestion
     from kvplan.solver.advise.advice import Advice
-
-
-def problem_text(problem: Problem | LayoutQuestion) -> str:
-    """Write a problem or a layout question as YAML, as it was built: defaults stay out."""
-    data = {"version": 1, **problem.model_dump(mode="json", exclude_unset=True)}
-    return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=100)
 
 
 def comment_text(title: str, lines: Mapping[str, str]) -> str:
