@@ -38,7 +38,7 @@ def check_target(path: Path, suffixes: tuple[str, ...] = TABLES) -> None:
     """
     suffix, name = path.suffix.lower(), shown(str(path))
     if suffix not in suffixes:
-        raise InvalidProblem.at("--out", f"a file ending in {' or '.join(suffixes)}", name)
+        raise InvalidProblem.at("--out", f"a file ending in {_either(suffixes)}", name)
     library, extra = _LIBRARIES.get(suffix, ("", ""))
     if library and find_spec(library) is None:
         other = ", or a .csv file" if ".csv" in suffixes else ""
@@ -56,6 +56,11 @@ def check_target(path: Path, suffixes: tuple[str, ...] = TABLES) -> None:
         raise InvalidProblem.at("--out", "a file in a folder that exists", name)
     if not os.access(target.parent, os.W_OK):
         raise InvalidProblem.at("--out", "a folder that can be written to", name)
+
+
+def _either(suffixes: tuple[str, ...]) -> str:
+    *others, last = suffixes
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _try_out(target: Path) -> None:

@@ -85,7 +85,10 @@ def test_no_plan_in_any_row_is_exit_code_1(capsys: Capture) -> None:
             ["--vary", "ranks.*.quota=0:16GiB:1KiB"],
             "ranks.*.quota: expected at most 10_000_000 rows, got 16_777_217",
         ),
-        ([*QUOTAS, "--out", "x.xls"], "--out: expected a file ending in .csv or .parquet, got 'x."),
+        (
+            [*QUOTAS, "--out", "x.xls"],
+            "--out: expected a file ending in .csv, .parquet, .png, .svg or .html, got",
+        ),
         ([*QUOTAS, "--set", "nope=1"], "nope: expected "),
         ([], "kvplan: Missing option '--vary'"),
     ],
