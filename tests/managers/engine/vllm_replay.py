@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import time
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from traces import trace
 from vllm_real import Layer, Served, config_of, planned, specs_of
 
 from kvplan.solver.managers import vllm as manager
@@ -20,14 +20,6 @@ SHAPES = {
     "gpt-oss-120b": ([Layer(18, 8, 64, 64, 128), Layer(18, 8, 64, 64)], 4),
     "MiMo-V2-Flash": ([Layer(39, 8, 192, 128, 128), Layer(9, 4, 192, 128)], 4),
 }
-REQUESTS = 200
-
-
-def trace() -> list[tuple[int, int]]:
-    """Prompt and output of every request."""
-    draw = random.Random(7)
-    prompts = [draw.choice((400, 1500, 4000, 12000)) for _ in range(REQUESTS)]
-    return [(p + draw.randrange(200), draw.randrange(100, 400)) for p in prompts]
 
 
 def run(layers: list[Layer], gib: int, mode: str) -> dict[str, Any]:
