@@ -20,6 +20,7 @@ from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
 from kvplan.models.reading.faults import faults_of
 from kvplan.models.reading.loader import load_data, parse_text
+from kvplan.models.reading.mistaken import other_document
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.models.reading.references import find_faults
 from kvplan.models.schema import RELAXED_VARIABLE
@@ -141,7 +142,12 @@ class Problem(Frozen):
         ------
         InvalidProblem : the file cannot be read, or every mistake that is in it.
         """
-        return cls.model_validate(apply_overrides(load_data(source), overrides))
+        data = load_data(source)
+        other = other_document(data)
+        if other is not None:
+            name = "standard input" if source == "-" else str(source)
+            raise InvalidProblem.at(name, "a problem", other)
+        return cls.model_validate(apply_overrides(data, overrides))
 
     @classmethod
     def parse(cls, text: str) -> Problem:

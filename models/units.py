@@ -54,13 +54,12 @@ def _decimal(value: object, expected: str) -> Decimal:
     return number
 
 
-def bare_bytes_doubt(text: str, read: int) -> str | None:
-    """Say what is odd about a positive number without a unit that is below 1 MiB of bytes."""
+def bare_bytes(text: str, read: int) -> str | None:
+    """What came, where a positive number without a unit is below 1 MiB: GiB were meant."""
     if not 0 < read < _BINARY["MiB"] or any(letter.isalpha() for letter in text):
         return None
-    return (
-        f"{text.strip()} without a unit is {read} bytes, below 1 MiB; is {text.strip()}GiB meant?"
-    )
+    number = text.strip()
+    return f"{number}, which is {read} bytes without a unit"
 
 
 def parse_integer(value: object, *, what: str = "a whole number", least: int = 0) -> int:
@@ -84,8 +83,27 @@ def parse_quantity(text: str) -> Fraction:
         raise Misfit(f"{_BYTES}, in at most {LONGEST} characters", shown(text))
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in UNITS:
-        raise Misfit(f"{_BYTES} (units {', '.join(UNITS)[2:]})", shown(text))
+        near = "" if match is None else _nearest_units(match[1], match[2])
+        raise Misfit(near or f"{_BYTES} (units {', '.join(UNITS)[2:]})", shown(text))
     return Fraction(_decimal(match[1], _BYTES)) * UNITS[match[2]]
+
+
+def _nearest_units(number: str, unit: str) -> str:
+    """The legal forms that a figure with another spelling of its unit can stand for."""
+    binary = unit[1:2].lower() == "i"
+    legal = [
+        name
+        for name in ("kB" if unit[:1] in "kK" else f"{unit[:1].upper()}B", f"{unit[:1].upper()}iB")
+        if name in UNITS and (name in _BINARY or not binary)
+    ]
+    if unit[1:].lower() not in ("", "b", "i", "ib", "byte", "bytes") or not legal:
+        return ""
+    if unit[1:].lower() == "b":
+        legal = legal[:1]  # GB was meant, in other letters
+    powers = {name: f"10^{3 * 'kMGTP'.index(name[0]) + 3}" for name in legal if name in _DECIMAL}
+    powers |= {name: f"2^{10 * 'KMGTP'.index(name[0]) + 10}" for name in legal if name in _BINARY}
+    forms = " or ".join(f'"{number}{name}" ({power} B)' for name, power in powers.items())
+    return f"bytes as {forms}"
 
 
 def parse_bytes(value: object, *, round_up: bool) -> int:

@@ -36,11 +36,15 @@ def violations(problem: Problem, plan: Plan) -> list[str]:
     an older kvplan says no question.
     """
     found = check(problem, plan)
-    lines = [str(each) for each in found]
+    lines = []
+    if plan.question and plan.question != question_of(problem):
+        lines.append(
+            "question: the plan answers another problem than this one; verify it with the file and "
+            "the --set that it was solved with"
+        )
+    lines += [str(each) for each in found]
     if digest_of(plan) != plan.digest:
         lines.append(f"digest: expected {digest_of(plan)}, got {plan.digest}")
-    if plan.question and plan.question != question_of(problem):
-        lines.append("question: the plan answers another problem than this one")
     if all(each.rule == "figures" for each in found):
         formulation = formulate(problem)
         lines += _proof(plan, formulation.instance)

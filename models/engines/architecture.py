@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,12 @@ def _total(fields: Fields, layers: tuple[Layer, ...]) -> int:
     return 1 + max((layer.index for layer in layers if not layer.draft), default=-1)
 
 
+def _holds(config: Mapping[str, Any]) -> str:
+    """The first keys of a mapping that is no config, to recognise the file by."""
+    keys = [shown(str(key)) for key in islice(config, 3)]
+    return f" (the file has {', '.join(keys)})" if keys else " (an empty mapping)"
+
+
 def _unknown(config: Mapping[str, Any], fields: Fields, model_type: str) -> InvalidProblem:
     """Refuse, and say what a reader for this model would have to know."""
     reason = why_not(config, model_type, _outer_type(config))
@@ -227,6 +234,9 @@ def _unknown(config: Mapping[str, Any], fields: Fields, model_type: str) -> Inva
         return InvalidProblem.at(f"{fields.path}.model_type", reason, shown(model_type))
     needed = [text for sign, text in _SIGNS.items() if fields.has(sign)]
     needed = needed or ["num_hidden_layers, num_key_value_heads, head_dim, and the kind of layers"]
+    if not model_type and not _name(config):
+        expected = "model_type or architectures, as a Hugging Face config.json has"
+        raise InvalidProblem.at(f"{fields.path}.model_type", expected, f"neither{_holds(config)}")
     known = one_of(READERS, model_type)
     return InvalidProblem.at(
         f"{fields.path}.model_type",

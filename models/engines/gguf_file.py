@@ -10,7 +10,7 @@ from typing import Any
 
 from kvplan.models.engines.weights import Weights
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.messages import shown
+from kvplan.models.messages import LONGEST, cut
 
 MAGIC = b"GGUF"
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
@@ -73,7 +73,8 @@ def _reader(path: Path) -> Any:
     try:
         return GGUFReader(path)
     except (ValueError, IndexError, KeyError, OSError, OverflowError, UnicodeDecodeError) as error:
-        raise InvalidProblem.at(str(path), "a GGUF file", shown(str(error))) from None
+        got = f"a header that breaks off or is damaged ({cut(str(error), LONGEST)})"
+        raise InvalidProblem.at(str(path), "a complete GGUF file", got) from None
 
 
 def _contents(field: Any) -> Any:

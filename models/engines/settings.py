@@ -19,7 +19,7 @@ from kvplan.models.engines.registry import Flag, Settings
 from kvplan.models.engines.values import follows, json_or_text, read_value
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import Misfit, cut, shown
-from kvplan.models.units import bare_bytes_doubt
+from kvplan.models.units import bare_bytes
 
 _LONGEST_NOTE = 400
 PLAIN = Dialect()
@@ -69,7 +69,6 @@ class _Reader:
         self.ignored: dict[str, None] = {}
         self.measured: dict[str, None] = {}
         self.nested: dict[str, dict[str, Any]] = {}
-        self.doubts: dict[str, None] = {}
 
     def variables(self, variables: Mapping[str, str]) -> None:
         """Read the environment variables that stand for flags; the others are counted."""
@@ -216,16 +215,17 @@ class _Reader:
         except Misfit as error:
             self.faults.append(Fault(written, error.expected, error.got))
             return
-        if flag.kind == "bytes" and (doubt := bare_bytes_doubt(str(text), read)):
-            self.doubts[f"{written}: {doubt}"] = None
+        if flag.kind == "bytes" and (got := bare_bytes(str(text), read)):
+            self.faults.append(Fault(written, f"bytes with a unit, such as {text}GiB", got))
+            return
         key = flag.key
         self.given[key] = (*self.given.get(key, ()), read) if flag.repeated else read
 
     def notes(self) -> tuple[str, ...]:
-        """One line for each doubt, on what leaves the sizes alone, on what changes measurements."""
+        """One line on what leaves the sizes alone, on what changes measurements."""
         one = {"ignored": "leaves the sizes alone", "measured": "changes what is measured"}
         many = {"ignored": "leave the sizes alone", "measured": "change what is measured"}
-        lines = list(self.doubts)
+        lines = []
         for kind in one:
             names = getattr(self, kind)
             flags = f"1 flag {one[kind]}" if len(names) == 1 else f"{len(names)} flags {many[kind]}"

@@ -13,7 +13,7 @@ from kvplan.models.engines.settings import read_settings
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.reading.loader import parse_text
-from kvplan.models.units import bare_bytes_doubt, parse_bytes
+from kvplan.models.units import bare_bytes, parse_bytes
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,21 @@ class Budget:
 def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
     """Read bytes; `written` is what was typed, where that is a number of GiB."""
     try:
-        return parse_bytes(int(text) if text.isdecimal() else text, round_up=False)
+        read = parse_bytes(int(text) if text.isdecimal() else text, round_up=False)
     except Misfit as error:
         if written is not None:
             raise InvalidProblem.at(flag, "a number of GiB", shown(written)) from None
         raise InvalidProblem.at(flag, error.expected, error.got) from None
+    if written is None and (got := bare_bytes(text, read)):
+        raise InvalidProblem.at(flag, f"bytes with a unit, such as {text}GiB", got)
+    return read
 
 
 def typed_settings(adapter: Any, arguments: Sequence[str], budget: Budget) -> Settings:
     """Read an engine's own flags, or its whole command line, by its dialect."""
     terms = budget.terms
     dialect = getattr(adapter, "DIALECT", Dialect())
-    settings = read_settings(adapter.FLAGS, arguments, terms, dialect)
-    if budget.total is not None and (doubt := bare_bytes_doubt(budget.total, terms["total_bytes"])):
-        settings.notes = (f"--total: {doubt}", *settings.notes)
-    return settings
+    return read_settings(adapter.FLAGS, arguments, terms, dialect)
 
 
 def config_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:

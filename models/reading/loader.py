@@ -14,6 +14,7 @@ from typing import Any
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, path_of, shown
+from kvplan.models.reading.mistaken import binary_kind, unreadable
 from kvplan.models.reading.plain import DEEPEST, MOST_NODES, parse_decimal, parse_whole, unique
 
 MOST_BYTES = 4 * 2**20
@@ -45,7 +46,7 @@ def _read(source: str | Path, name: str) -> str:
             with Path(source).open("rb") as file:
                 raw = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise InvalidProblem.at(name, "a readable file", error.strerror or "an error") from None
+        raise InvalidProblem.at(name, "a readable file", unreadable(source, error)) from None
     except ValueError as error:  # a path with a NUL byte
         raise InvalidProblem.at(shown(name), "the path of a file", str(error)) from None
     return _decode(raw, name)
@@ -54,6 +55,9 @@ def _read(source: str | Path, name: str) -> str:
 def _decode(raw: bytes | bytearray, name: str) -> str:
     if len(raw) > MOST_BYTES:
         raise InvalidProblem.at(name, f"at most {MOST_BYTES} B", "more")
+    kind = binary_kind(raw)
+    if kind is not None:
+        raise InvalidProblem.at(name, "text in UTF-8 (JSON or YAML)", kind)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -144,7 +144,10 @@ def _keys(holder: Any, step: str, path: str, *, new: bool) -> list[Any]:
             return named
         if _INDEX.fullmatch(step) and int(step) < len(holder):
             return [int(step)]
-        raise InvalidProblem.at(path, f"a name or an index below {len(holder)}", shown(step))
+        names = [name for name in map(_name_of, holder) if isinstance(name, str)]
+        listed = f"{one_of(names)}," if names else "a name"
+        expected = f"{listed} or an index below {len(holder)}"
+        raise InvalidProblem.at(path, expected, shown(step))
     raise InvalidProblem.at(path, "a mapping or a list before the last key", shown(holder))
 
 

@@ -72,7 +72,7 @@ def parse_yaml(text: str) -> Any:
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        reason = _reason(error)
+        reason = _reason(error, text)
         several = _SEVERAL.fullmatch(reason)
         if several is not None:
             raise Misfit("one YAML document", f"another one at {several[1]}") from None
@@ -83,14 +83,37 @@ def parse_yaml(text: str) -> Any:
     return _construct(root)
 
 
-def _reason(error: yaml.YAMLError) -> str:
-    """Say on one line what YAML rejected, and where."""
+_WAYS_OUT = {
+    "mapping values are not allowed": "one 'key: value' a line; a value with ': ' needs quotes",
+    "could not find expected ':'": "a key needs ': ' behind it, and keys of a mapping line up",
+    "did not find expected '-' indicator": "items of a list line up, each with '- '",
+    "did not find expected key": "keys of a mapping line up; check the indentation",
+    "did not find expected ',' or ']'": "',' or ']' is missing",
+    "did not find expected ',' or '}'": "',' or '}' is missing",
+    "found character that cannot start any token": "a value that begins with it needs quotes",
+    "found unexpected end of stream": "a quote or bracket is not closed",
+    "found unknown escape character": "single quotes keep a backslash as it is",
+    "found undefined alias": "a value that begins with * needs quotes",
+}
+
+
+def _reason(error: yaml.YAMLError, text: str) -> str:
+    """Say on one line what YAML rejected, where, and what to write instead."""
     if isinstance(error, yaml.reader.ReaderError):
         return f"{error.reason} at offset {error.position}"
     if not isinstance(error, yaml.MarkedYAMLError):
         return cut(" ".join(str(error).split()), 200)
     mark = error.problem_mark or error.context_mark
     at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    line = "".join(text.splitlines()[mark.line : mark.line + 1]) if mark else ""
+    if mark and "\t" in line[: mark.column + 1]:
+        return f"a tab{at}; YAML indents with spaces"
+    advice = next((way for said, way in _WAYS_OUT.items() if said in (error.problem or "")), None)
+    if mark and advice is not None:
+        came = shown(line[mark.column :].strip()) if line[mark.column :].strip() else "an end"
+        since = error.context_mark
+        begun = f" (begun at line {since.line + 1})" if since and since.line < mark.line else ""
+        return f"{came}{at}: {advice}{begun}"
     return cut(", ".join(part for part in (error.context, error.problem) if part), 200) + at
 
 

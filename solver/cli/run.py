@@ -48,18 +48,18 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:
-        return _report(error)
+        return _report(error, arguments)
     return int(code or 0)
 
 
-def _report(error: Exception) -> int:
+def _report(error: Exception, arguments: Sequence[str]) -> int:
     """Print an error that kvplan knows and return its exit code; raise any other."""
     from kvplan.models.errors import InvalidProblem, KvplanError, Undecided
 
     if isinstance(error, InvalidProblem):
         return _say(*map(str, error.faults), code=BAD_INPUT)
     if isinstance(error, _USAGE_ERROR):
-        return _say(f"kvplan: {' '.join(_usage(error).split())}", code=BAD_INPUT)
+        return _say(f"kvplan: {' '.join(_usage(error, arguments).split())}", code=BAD_INPUT)
     if isinstance(error, Undecided):
         return _say(f"kvplan: undecided: {' '.join(str(error).split())}", code=FOUND)
     if isinstance(error, KvplanError):
@@ -69,10 +69,17 @@ def _report(error: Exception) -> int:
     raise error
 
 
-def _usage(error: BaseException) -> str:
+def _usage(error: BaseException, arguments: Sequence[str]) -> str:
+    """What is wrong with a command line, and where to look."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "kvplan"
-    return f"{error.format_message()} (see {path} --help)"  # type: ignore[attr-defined]
+    option = getattr(error, "option_name", "--")
+    if option.startswith("--"):
+        text = error.format_message()  # type: ignore[attr-defined]
+    else:  # -tp is read as -t -p
+        written = next((each for each in arguments if each.startswith(option)), option)
+        text = f"{path} has no option {written}; an engine's flags go to kvplan model CONFIG"
+    return f"{text} (see {path} --help)"
 
 
 def _say(*messages: str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""A number without a unit where bytes are meant is doubted below 1 MiB."""
+"""A number without a unit where bytes are meant is refused below 1 MiB."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from kvplan.models import InvalidProblem
 from kvplan.models.engines.launch import Dialect
 from kvplan.models.engines.registry import engine_named
 from kvplan.models.engines.settings import read_settings
-from kvplan.models.units import bare_bytes_doubt
+from kvplan.models.units import bare_bytes
 from support.cli import run_kvplan
 from support.shapes import CONFIGS
 
@@ -24,9 +25,12 @@ def notes(engine: str, *arguments: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "atom", "llama.cpp"])
-def test_ten_bytes_are_doubted(engine: str) -> None:
-    expected = "--available: 10 without a unit is 10 bytes, below 1 MiB; is 10GiB meant?"
-    assert notes(engine, "--available", "10") == (expected,)
+def test_ten_bytes_are_refused(engine: str) -> None:
+    """They used to be planned, with a remark: the issue rated that as poor."""
+    with pytest.raises(InvalidProblem) as raised:
+        notes(engine, "--available", "10")
+    expected = "expected bytes with a unit, such as 10GiB, got 10, which is 10 bytes without a unit"
+    assert str(raised.value) == f"--available: {expected}"
 
 
 @pytest.mark.parametrize("text", ["0", "10GiB", "10B", "1048576", "1kB"])
@@ -35,25 +39,15 @@ def test_what_has_a_unit_or_is_large_is_not(text: str) -> None:
 
 
 def test_a_byte_below_a_mebibyte() -> None:
-    assert bare_bytes_doubt("1048575", 2**20 - 1)
-    assert bare_bytes_doubt("1048576", 2**20) is None
+    assert bare_bytes("1048575", 2**20 - 1)
+    assert bare_bytes("1048576", 2**20) is None
 
 
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--available", "10"], "--available: 10 "),
-        (["--total", "80", "--weights-gib", "1"], "--total: 80 "),
-    ],
-)
-def test_a_refusal_shows_the_doubt(
-    flags: list[str], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_total_without_a_unit_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIGS["Meta-Llama-3.1-8B"]))
-    arguments = flags if "--total" in flags else ["--engine", "vllm", *flags]
-    done = run_kvplan(capsys, "model", path, *arguments, "--json")
-    assert done.code == 0
-    document = json.loads(done.out)
-    assert document["refused"]
-    assert any(line.startswith(named) for line in document["assumed"])
+    done = run_kvplan(capsys, "model", path, "--total", "80", "--weights-gib", "1")
+    expected = "expected bytes with a unit, such as 80GiB, got 80, which is 80 bytes without a unit"
+    assert done == (2, "", f"--total: {expected}\n")

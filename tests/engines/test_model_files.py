@@ -156,7 +156,7 @@ def test_parts_of_a_split_file_are_read_together(tmp_path: Path) -> None:
 def test_a_broken_file_is_one_line(keep: int, tmp_path: Path) -> None:
     path = write(tmp_path / "m.gguf", "llama", LLAMA, TENSORS)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(InvalidProblem, match="a GGUF file"):
+    with pytest.raises(InvalidProblem, match="a complete GGUF file"):
         load_model(path)
 
 

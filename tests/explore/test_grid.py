@@ -74,7 +74,10 @@ def test_a_problem_survives_the_way_into_a_grid(name: str) -> None:
     ("vary", "line"),
     [
         ({}, "--vary: expected a field to vary, such as ranks.*.quota, got none"),
-        ({"ranks.x.quota": "1"}, "ranks.x.quota: expected a name or an index below 2, got 'x'"),
+        (
+            {"ranks.x.quota": "1"},
+            "ranks.x.quota: expected one of r0, r1, or an index below 2, got 'x'",
+        ),
         ({"poools.0.bytes": "1"}, "poools.0.bytes: expected 'pools', got 'poools'"),
         (
             {"ranks..quota": "1"},

@@ -165,7 +165,7 @@ def test_a_log_without_figures_is_bad_input(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("none.log", "No such file"), (".", "Is a directory")]
+    ("name", "reason"), [("none.log", "no such file"), (".", "is a directory")]
 )
 def test_a_log_that_cannot_be_read_is_one_line(
     name: str, reason: str, capsys: Capture, tmp_path: Path

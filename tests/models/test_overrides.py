@@ -117,9 +117,18 @@ def test_items_that_are_one_object_are_changed_one_by_one() -> None:
         ("", "--set: expected path=value, got ''"),
         ("a..b=1", "--set: expected a path such as ranks.0.quota, got 'a..b'"),
         ("ranks[x].quota=1", "--set: expected a path such as ranks.0.quota, got 'ranks[x].quota'"),
-        ("ranks.tp9.quota=1", "ranks.tp9.quota: expected a name or an index below 2, got 'tp9'"),
-        ("ranks.2.quota=1", "ranks.2.quota: expected a name or an index below 2, got '2'"),
-        ("ranks.-1.quota=1", "ranks.-1.quota: expected a name or an index below 2, got '-1'"),
+        (
+            "ranks.tp9.quota=1",
+            "ranks.tp9.quota: expected one of tp0, tp1, or an index below 2, got 'tp9'",
+        ),
+        (
+            "ranks.2.quota=1",
+            "ranks.2.quota: expected one of tp0, tp1, or an index below 2, got '2'",
+        ),
+        (
+            "ranks.-1.quota=1",
+            "ranks.-1.quota: expected one of tp0, tp1, or an index below 2, got '-1'",
+        ),
         ("poools.0.bytes=1", "poools.0.bytes: expected 'pools', got 'poools'"),
         (
             "version.x=1",
@@ -127,7 +136,10 @@ def test_items_that_are_one_object_are_changed_one_by_one() -> None:
         ),
         ("name=[", "--set name: expected JSON or YAML, got "),
         ("name=!!python/none x", "--set name: expected plain values, got the tag"),
-        ("ranks." + "9" * 5000 + ".x=1", "9.x: expected a name or an index below 2, got '999"),
+        (
+            "ranks." + "9" * 5000 + ".x=1",
+            "9.x: expected one of tp0, tp1, or an index below 2, got '999",
+        ),
     ],
 )
 def test_an_override_that_leads_nowhere_is_one_clear_line(override: str, line: str) -> None:

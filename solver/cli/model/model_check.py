@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.models.messages import shown
+from kvplan.models.messages import one_of, shown
 from kvplan.solver.cli.model.model_numbers import NUMBER, Number, numbers_in, within
 from kvplan.solver.cli.model.model_raw import compare_raw, forms_of
 from kvplan.solver.logs.reading.interval import UNITS
@@ -57,7 +57,8 @@ def _line(every: Sequence[Figures], text: str) -> Iterator[str]:
     ]
     found = list(_labelled(labels, text))
     if not found:
-        expected = f"a line with one of {', '.join(every[0])}"
+        before = re.split(r"[:=]|(?<=[a-z]) (?=[0-9])", text)[0].strip()
+        expected = f"a line with {one_of(every[0], before)}"
         raise InvalidProblem.at("--check", expected, shown(text))
     compared = 0
     for label, match in found:

@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 from kvplan.models import InvalidProblem
 from kvplan.models.errors import Fault
 from kvplan.models.messages import shown
+from kvplan.models.reading.mistaken import unreadable
 from kvplan.solver.logs.engines.log_atom import AtomReader
 from kvplan.solver.logs.engines.log_llamacpp import LlamacppReader
 from kvplan.solver.logs.engines.log_others import LmdeployReader, OllamaReader
@@ -156,7 +157,7 @@ def opened(source: str) -> Iterator[BinaryIO]:
             with Path(source).open("rb") as file:
                 yield _plain(source, file)
     except OSError as error:
-        raise InvalidProblem.at(_name(source), "a readable file", _reason(error)) from None
+        raise InvalidProblem.at(_name(source), "a readable file", _reason(source, error)) from None
     except (EOFError, zlib.error):
         expected = "a whole gzip file"
         raise InvalidProblem.at(_name(source), expected, "one that is cut short") from None
@@ -164,8 +165,8 @@ def opened(source: str) -> Iterator[BinaryIO]:
         raise InvalidProblem.at(shown(source), "the path of a file", str(error)) from None
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or (str(error) if isinstance(error, gzip.BadGzipFile) else "error")
+def _reason(source: str, error: OSError) -> str:
+    return str(error) if isinstance(error, gzip.BadGzipFile) else unreadable(source, error)
 
 
 def _plain(source: str, file: BinaryIO) -> BinaryIO:
