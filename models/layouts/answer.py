@@ -94,7 +94,9 @@ class LayoutProof(Frozen):
     floor_bytes: Computed = Field(
         description="bytes of the workload's tokens and states alone, below any layout"
     )
-    candidates: int = Field(description="layouts that the permissions span, own dealing apart")
+    candidates: int = Field(
+        description="pages x widths that the permissions span (packed: groups x block tokens)"
+    )
     evaluated: int = Field(description="layouts whose bytes were computed")
     pruned: FrozenMapping[str, int] = Field(description="layouts ruled out unseen, by reason")
 

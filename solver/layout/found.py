@@ -35,7 +35,11 @@ class Found(NamedTuple):
 
 @dataclass
 class Seen:
-    """What the searches spanned, looked at and ruled out."""
+    """What the searches spanned, looked at and ruled out.
+
+    A candidate is a common page with a width, or in packed blocks a number of groups with block
+    tokens of one part; each part then follows from the block.
+    """
 
     candidates: int = 0
     evaluated: int = 0

@@ -25,19 +25,22 @@ def search_packed(
     widest group stands at its lower bound until an answer uses it; then it is solved.
     """
     proven: Proven = {}
+    options = [options_of(part, objective, proven) for part in arrangement.parts]
+    spanned = sum(max(part.layers) * len(part.tokens) for part in arrangement.parts)
+    seen.candidates += spanned
+    seen.pruned["equal needs or groups"] += spanned - sum(len(each.keys) for each in options)
     while True:
-        options = [options_of(part, objective, proven) for part in arrangement.parts]
         found = _best_block(options, arrangement, objective, seen)
         if found is None or (best is not None and found.rank >= best):
             return None
         if not _unsettled(found, proven, seen):
             return found
+        options = [options_of(part, objective, proven) for part in arrangement.parts]
 
 
 def _best_block(
     options: Sequence[Options], arrangement: Arrangement, objective: Objective, seen: Seen
 ) -> Found | None:
-    seen.candidates += sum(len(each.keys) for each in options)
     if objective.max_groups is not None:
         cap = objective.max_groups - len(arrangement.own)
         chosen = choose_within_cap(options, objective, seen, cap, arrangement.own_bytes)
