@@ -275,12 +275,20 @@ _SOME: dict[str, Any] = {"minItems": 1, "uniqueItems": True}
 
 
 class Consumer(Frozen):
-    """A fixed consumer: weights, an arena, a workspace."""
+    """A fixed consumer: weights, an arena, a workspace, or an allowance for another one."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [given("bytes"), {"allOf": [given("fraction"), given("of")]}]}
+    )
 
     name: Name = Field(description="unique among the consumers")
     bytes: ByStage = Field(
-        description="one figure, by stage or by rank name (left out: none there)"
+        default=0, description="one figure, by stage or by rank name (left out: none there)"
     )
+    fraction: Portion | None = Field(
+        default=None, description="instead of bytes: a share of those of another, rounded up"
+    )
+    of: Name | None = Field(default=None, description="the consumer that fraction is a share of")
     phases: tuple[Name, ...] | None = Field(
         default=None, description="where it lives; default all", json_schema_extra=_SOME
     )
@@ -291,9 +299,20 @@ class Consumer(Frozen):
             self,
             *,
             name: str,
-            bytes: ByStageLike,
+            bytes: ByStageLike = 0,
+            fraction: NumberLike | None = None,
+            of: str | None = None,
             phases: Sequence[str] | None = None,
         ) -> None: ...
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.fraction is None and self.of is None and "bytes" not in self.model_fields_set:
+            raise Misfit("bytes, or fraction with of", "neither")
+        if (self.fraction is None) != (self.of is None):
+            lacking = "fraction" if self.fraction is None else "of"
+            raise Misfit("fraction and of together", f"no {lacking}", lacking)
+        return self
 
 
 class Option(Frozen):

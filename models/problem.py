@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
+from kvplan.models.allowances import with_allowances
 from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, TextKeys, Title, Version
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
@@ -128,6 +129,8 @@ class Problem(Frozen):
         faults = find_faults(problem)
         if faults:
             raise InvalidProblem(faults)
+        if any(consumer.of is not None for consumer in problem.consumers):
+            object.__setattr__(problem, "consumers", with_allowances(problem.consumers))
         return problem
 
     @classmethod

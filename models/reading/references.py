@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kvplan.models.allowances import allowance_faults
 from kvplan.models.base import ByStage
 from kvplan.models.demands import Request
 from kvplan.models.elastic import Consumer, Option
@@ -269,4 +270,5 @@ _CHECKS = (
     _pool_figures,
     _experts,
     _consumers,
+    allowance_faults,
 )

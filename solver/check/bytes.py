@@ -51,11 +51,21 @@ def limits_of(problem: Problem, rank: Rank) -> Iterator[Limit]:
     if memory is not None and memory.prefill_headroom == "from_staging":
         free = free_of(memory)
     for phase in problem.phases:
-        fixed = sum([living(each, rank, phase) for each in problem.consumers])
+        fixed = sum([consumed(problem, each, rank, phase) for each in problem.consumers])
         options = [[living(o, rank, phase) for o in each.options] for each in problem.choices]
         yield phase, fixed, options, None, phase == "prefill"
         if free is not None:
             yield phase, fixed, options, free, True
+
+
+def consumed(problem: Problem, consumer: Consumer, rank: Rank, phase: str) -> int:
+    """Bytes of a consumer in a phase; a fraction of another's is worked out here again."""
+    named = [each for each in problem.consumers if each.name == consumer.of]
+    if not named or consumer.fraction is None:
+        return living(consumer, rank, phase)
+    share, whole = consumer.fraction, figure_on(rank, named[0].bytes)
+    taken = (share.numerator * whole + share.denominator - 1) // share.denominator
+    return taken if phase in (consumer.phases or (phase,)) else 0
 
 
 def living(thing: Consumer | Option, rank: Rank, phase: str) -> int:

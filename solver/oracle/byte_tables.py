@@ -56,11 +56,11 @@ def fixed_by_budget(
     budgets: Sequence[Budget], things: Iterable[Consumer | Option]
 ) -> Array:  # [budget]
     """Bytes of consumers or options in every budget."""
-    used = [0] * len(budgets)
-    for thing in things:
+    used, known = [0] * len(budgets), tuple(things)
+    for thing in known:
         for index, budget in enumerate(budgets):
             if thing.phases is None or budget.phase in thing.phases:
-                used[index] += memory.fixed_bytes(thing, budget.rank)
+                used[index] += memory.fixed_bytes(thing, budget.rank, known)
     return table_of([[taken] for taken in used], 1).reshape(-1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -129,8 +129,19 @@ def expert_bytes(experts: Experts, stage: int, slots: int) -> int:
     return pages(taken * at_stage(experts.layers, stage), experts.granule)
 
 
-def fixed_bytes(thing: Consumer | Option, rank: Rank) -> int:
-    """Bytes of a consumer or an option on a rank; the rank's own figure goes before its stage's."""
+def fixed_bytes(
+    thing: Consumer | Option, rank: Rank, beside: Iterable[Consumer | Option] = ()
+) -> int:
+    """Bytes of a consumer or an option on a rank; the rank's own figure goes before its stage's.
+
+    Parameters
+    ----------
+    beside : consumers that a fraction may be of: the least whole bytes that hold its share.
+    """
+    if isinstance(thing, Consumer) and thing.fraction is not None:
+        for other in beside:
+            if other.name == thing.of:
+                return math.ceil(thing.fraction * figure_of(other.bytes, rank))
     return figure_of(thing.bytes, rank)
 
 
@@ -170,7 +181,8 @@ def items(problem: Problem, rank: Rank, residents: Residents) -> Iterator[Item]:
     serving = tuple(phase for phase in every if phase != "load")
     things: tuple[Consumer | Option, ...] = (*problem.consumers, *residents.options)
     for thing in things:
-        yield Item(thing.name, fixed_bytes(thing, rank), thing.phases or every)
+        taken = fixed_bytes(thing, rank, problem.consumers)
+        yield Item(thing.name, taken, thing.phases or every)
     for pool in problem.pools:
         taken = pool_bytes(pool, rank, quota, residents.allocated[pool.name])
         yield Item(pool.name, taken, serving)

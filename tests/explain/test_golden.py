@@ -33,6 +33,7 @@ GOLDEN: dict[str, tuple[Path, tuple[str, ...]]] = {
     ),
     "vllm_metal_505": (HERE / "cases/vllm_metal_505.yaml", ()),
     "two_phases": (HERE / "cases/two_phases.yaml", ()),
+    "sm70_startup": (HERE / "cases/sm70_startup.yaml", ()),
 }
 
 

@@ -66,6 +66,35 @@ CONSUMERS: Table = {
         small(consumers=[{"name": "c", "bytes": {0: 1}}]) | {"ranks": [RANK | {"name": "0"}]},
         "consumers[0].bytes.0: expected a key that names one thing, got a stage and a rank",
     ),
+    "neither bytes nor a fraction": (
+        small(consumers=[{"name": "c"}]),
+        "consumers[0]: expected bytes, or fraction with of, got neither",
+    ),
+    "a fraction of nothing": (
+        small(consumers=[{"name": "c", "fraction": 0.5}]),
+        "consumers[0].of: expected fraction and of together, got no of",
+    ),
+    "no fraction": (
+        small(consumers=[{"name": "c", "of": "d"}]),
+        "consumers[0].fraction: expected fraction and of together, got no fraction",
+    ),
+    "a fraction of no consumer": (
+        small(consumers=[{"name": "d", "bytes": 1}, {"name": "c", "fraction": 0.5, "of": "e"}]),
+        "consumers[1].of: expected a consumer with bytes of its own: one of d, got 'e'",
+    ),
+    "a fraction of itself": (
+        small(consumers=[{"name": "d", "bytes": 1}, {"name": "c", "fraction": 0.5, "of": "c"}]),
+        "consumers[1].of: expected a consumer with bytes of its own: one of d, got 'c'",
+    ),
+    "bytes beside a fraction": (
+        small(
+            consumers=[
+                {"name": "d", "bytes": 3},
+                {"name": "c", "bytes": 1, "fraction": 0.5, "of": "d"},
+            ]
+        ),
+        "consumers[1].bytes: expected none beside fraction, got 1",
+    ),
     "two consumers of a name": (
         small(consumers=[{"name": "c", "bytes": 1}] * 2),
         "consumers[1].name: expected a unique name, got 'c' again",

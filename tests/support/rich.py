@@ -92,6 +92,7 @@ STAGED: dict[str, Any] = {
     "consumers": [
         {"name": "arena", "bytes": {"tp0": "1GiB", 1: 0}, "phases": ["prefill", "capture"]},
         {"name": "weights", "bytes": "20GiB"},
+        {"name": "allocator", "fraction": "1/8", "of": "arena", "phases": ["prefill"]},
     ],
     "choices": [
         {

@@ -34,8 +34,9 @@ def component_knobs(what_if: WhatIf) -> Iterator[Knob]:
         yield _utilization(problem)
     for index in range(len(problem.pools)):
         yield from _pool(what_if, index)
-    for index in range(len(problem.consumers)):
-        yield from _consumer(what_if, index)
+    for index, consumer in enumerate(problem.consumers):
+        if consumer.of is None:  # a fraction follows the consumer that it is of
+            yield from _consumer(what_if, index)
     for index, constraint in enumerate(problem.constraints):
         yield from _constraint(index, constraint)
 
