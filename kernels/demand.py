@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 from kvplan.kernels.given import GivenBlocks
-from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance, uses
+from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance, MixRule, uses
 from kvplan.kernels.need import (
     NeedTerm,
     batch_flight_blocks,
@@ -32,6 +33,7 @@ class Demand:
         self._terms: dict[tuple[int, int], tuple[NeedTerm, ...]] = {}
         self._given: dict[tuple[int, int], tuple[int, ...]] = {}
         self._still: dict[int, list[int]] = {}
+        self._mixes: dict[int, tuple[Fraction, ...]] = {}
         self._requests = [GivenBlocks(instance.caches, batch.fixed) for batch in instance.batches]
         self._in_cache = {
             b: [batch.in_cache(cache, instance.fitted) for cache in range(len(instance.caches))]
@@ -190,6 +192,30 @@ class Demand:
             if request.requests and not request.is_count:
                 histories.append(capacities[index] - request.flight)
         return min(histories)
+
+    def mix(self, chunk: int) -> tuple[Fraction, ...]:
+        """Usable blocks by pool that one copy of the mix asks for, exact: no ceil yet.
+
+        sum(share x need of one request alone) / resume_utilization
+        """
+        key = chunk if self.uses_chunk else 0
+        found = self._mixes.get(key)
+        if found is None:
+            raw = [Fraction(0) for _ in self.instance.pools]
+            for entry in self.instance.fill_mix:
+                for rule in self.instance.caches:
+                    raw[rule.pool] += entry.share * self._alone(rule, entry, chunk)
+            pairs = zip(raw, self._use, strict=True)
+            found = self._mixes[key] = tuple([held * den / num for held, (num, den) in pairs])
+        return found
+
+    def _alone(self, rule: CacheRule, entry: MixRule, chunk: int) -> int:
+        """Blocks of one request in one cache, its flight included."""
+        if not entry.capacity:
+            return placeholder_blocks(rule)
+        flight = self.flight(rule, chunk)
+        held: int = blocks(need_term(rule, flight), entry.capacity, entry.history)
+        return held + int(batch_flight_blocks(rule, flight))
 
     # --- usable blocks -------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ class ExpertRule(NamedTuple):
 class Variable(NamedTuple):
     """A variable by kind and position (of the pool, fitted request, choice or batch)."""
 
-    kind: str  # blocks, capacity, count, prefill, experts, choice, copies
+    kind: str  # blocks, capacity, count, prefill, experts, choice, copies, scale
     position: int = 0
 
 
@@ -203,6 +203,14 @@ class LinearConstraint(NamedTuple):
     most: int | None
 
 
+class MixRule(NamedTuple):
+    """A length of request in the mix that fills."""
+
+    capacity: int
+    history: int
+    share: Fraction
+
+
 class Instance(NamedTuple):
     """A whole problem in integers."""
 
@@ -222,6 +230,7 @@ class Instance(NamedTuple):
     fill_pools: tuple[int, ...]
     fill_shares: tuple[tuple[int, Fraction], ...]
     every_budget: tuple[Budget, ...]  # not merged: one for each rank, phase and bound
+    fill_mix: tuple[MixRule, ...] = ()
 
     @property
     def blocks_are_coupled(self) -> bool:

@@ -52,6 +52,12 @@ def copies_held(instance: Instance, demand: Demand, point: Point, batch: int) ->
     return min(held, default=0)
 
 
+def scale_held(instance: Instance, demand: Demand, point: Point) -> Fraction:
+    """min over pools of usable / blocks a copy: how much of the mix the blocks hold."""
+    pairs = zip(point.usable, demand.mix(point.chunk), strict=True)
+    return min([usable / each for usable, each in pairs if each], default=Fraction(0))
+
+
 def variable_value(instance: Instance, demand: Demand, point: Point, variable: Variable) -> int:
     """Value of one variable; a choice is worth minus the index of its option."""
     kind, index = variable
@@ -101,6 +107,8 @@ def times(weight: Fraction, value: int) -> Number:
 def goal_value(instance: Instance, demand: Demand, point: Point, goal: Objective) -> Number:
     """Exact value of a goal at a point."""
     single = goal.single
+    if single is not None and single.kind == "scale":
+        return scale_held(instance, demand, point)
     if single is not None:
         return times(goal.members[0].weight, variable_value(instance, demand, point, single))
     total = Fraction(0)

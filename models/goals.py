@@ -20,10 +20,10 @@ from pydantic_core import CoreSchema
 
 from kvplan.models.base import Frozen, Name, TextKeys
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
-from kvplan.models.inputs import NumberLike
+from kvplan.models.inputs import NumberLike, Written
 from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.schema import CURVE, GOAL_VARIABLE, TERM_VARIABLE, any_of, given, given_as
-from kvplan.models.units import Exact, Portion, parse_fraction
+from kvplan.models.units import Exact, Portion, Ratio, Whole, parse_fraction
 
 
 def _point(value: Any) -> tuple[Fraction, Fraction]:
@@ -176,13 +176,51 @@ class Constraint(Frozen):
         return self
 
 
+class MixEntry(Frozen):
+    """A length of request in a mix, and how much of the mix it is."""
+
+    capacity: Whole = Field(description="tokens held; 0 holds state blocks only")
+    history: Whole | None = Field(
+        default=None, description="tokens before the flight; capacity - 1"
+    )
+    share: Ratio = Field(description="requests of this length in one copy of the mix; exact")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            capacity: int,
+            history: int | None = None,
+            share: NumberLike,
+        ) -> None: ...
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.history is not None and self.history > self.capacity:
+            expected = f"history of at most capacity {self.capacity}"
+            raise Misfit(expected, str(self.history), "history")
+        return self
+
+    @property
+    def history_tokens(self) -> int:
+        """History, its default included."""
+        return max(0, self.capacity - 1) if self.history is None else self.history
+
+
 class Fill(Frozen):
-    """Who gets the rest: whole copies of a batch, pools in order, shares, or nobody."""
+    """Who gets the rest: copies of a batch, as much as fits of a mix, pools, shares, or nobody.
+
+    * mix: the largest s >= 0, exact and perhaps below 1, so that every pool has
+      usable blocks >= ceil(s x sum over the mix of share x need / utilization), `need` being what
+      one request of that length holds alone; one ceil for the pool. It is an alternative in time to
+      the batches, which keep their floors. Then the pools get the rest as if fill were left out.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
             "oneOf": [
-                *(given(form) for form in ("batch", "pools", "shares")),
+                *(given(form) for form in ("batch", "pools", "shares", "mix")),
                 given_as("none", {"const": True}),
             ]
         }
@@ -199,6 +237,11 @@ class Fill(Frozen):
         description="shares of what the rest leaves; reserved blocks are not shared",
         json_schema_extra={"minProperties": 1},
     )
+    mix: tuple[MixEntry, ...] | None = Field(
+        default=None,
+        description="as much as fits of a mix of lengths, an exact multiple of it",
+        json_schema_extra={"minItems": 1},
+    )
     none: StrictBool = Field(default=False, description="written fill: none; the rest stays free")
 
     if TYPE_CHECKING:
@@ -209,6 +252,7 @@ class Fill(Frozen):
             batch: str | None = None,
             pools: Sequence[str] | None = None,
             shares: Mapping[str, NumberLike] | None = None,
+            mix: Sequence[MixEntry | Written] | None = None,
             none: bool = False,
         ) -> None: ...
 
@@ -219,7 +263,7 @@ class Fill(Frozen):
         if isinstance(data, str) and data == "none":
             return handler({"none": True})
         if not isinstance(data, dict | Fill):
-            raise Misfit('"none" or one of {batch: }, {pools: }, {shares: }', shown(data))
+            raise Misfit('"none" or one of {batch: }, {pools: }, {shares: }, {mix: }', shown(data))
         return handler(data)
 
     @classmethod
@@ -232,12 +276,16 @@ class Fill(Frozen):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        given = [form for form in ("batch", "pools", "shares") if getattr(self, form) is not None]
+        forms = ("batch", "pools", "shares", "mix")
+        given = [form for form in forms if getattr(self, form) is not None]
         given += ["none"] if self.none else []
         if len(given) != 1:
-            raise Misfit("one of batch, pools, shares or none", " and ".join(given) or "nothing")
+            raise Misfit(
+                "one of batch, pools, shares, mix or none", " and ".join(given) or "nothing"
+            )
         if given[0] != "none" and not getattr(self, given[0]):
-            raise Misfit("at least one pool", "none", given[0])
+            what = "length" if given[0] == "mix" else "pool"
+            raise Misfit(f"at least one {what}", "none", given[0])
         seen: set[str] = set()
         for index, pool in enumerate(self.pools or ()):
             if pool in seen:

@@ -123,6 +123,10 @@ class Plan(Deferred):
     copies: int | None = Field(
         description="whole copies of the fill batch; null: the fill names none"
     )
+    scale: Computed | None = Field(
+        default=None,
+        description="how much of the fill mix fits, exact; null: the fill has no mix",
+    )
     requests: tuple[RequestPlan, ...] = Field(description="every request, in the order written")
     ranks: tuple[RankPlan, ...] = Field(description="the budget of every rank")
     binding: tuple[Binding, ...] = Field(description="what keeps something from growing")

@@ -148,6 +148,8 @@ def refused_goals(instance: Instance) -> str | None:
     for batch in instance.batches:
         if batch.is_split(instance.fitted):
             return f"requests of some caches only (batch {batch.name})"
+    if instance.fill_mix:
+        return "fill by a mix"
     for goal in instance.objectives:
         if goal.single is None:
             return f"weighted goal {goal.label}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.kernels.values import Point
@@ -18,6 +19,7 @@ class Bounds(NamedTuple):
     experts: int  # slots, at least
     blocks: tuple[int, ...]  # usable, at least
     copies: tuple[int, ...]  # of each batch, at least
+    scale: Fraction = Fraction(0)  # copies of the mix, at least
 
 
 class LeastDemand(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, point_at
 from kvplan.kernels.search.enumerated import is_listable, raise_listed
 from kvplan.kernels.search.raising import raise_single, raise_weighted
+from kvplan.kernels.search.scale import raise_scale
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.search.shares import most_kept, share_out
 from kvplan.kernels.values import Answer, Number, goal_values, times
@@ -25,7 +26,9 @@ def solve(search: Search) -> Answer | None:
             return _filled(search, bounds[0], tops, number, exact)
         variable, proven = goal.single, True
         top: Number | None
-        if variable is not None:
+        if variable is not None and variable.kind == "scale":
+            bounds, top = raise_scale(search, bounds)
+        elif variable is not None:
             bounds, value = raise_single(search, bounds, variable)
             top = None if value is None else times(goal.members[0].weight, value)
         elif is_listable(goal):

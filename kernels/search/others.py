@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import ceil
 
 from kvplan.kernels.evaluate import Evaluator
 from kvplan.kernels.moving import Moving, MovingPool
@@ -34,6 +35,8 @@ class Others:
         for pool, least in enumerate(bounds.blocks if any(bounds.blocks) else ()):
             if least > floors[pool]:
                 floors[pool] = least
+        for pool, per_copy in enumerate(self.demand.mix(bounds.chunk) if bounds.scale else ()):
+            floors[pool] = max(floors[pool], ceil(bounds.scale * per_copy))
         found: list[Usable] = [(tuple(floors), ())]
         for batch in self.demand.fitted_batches:
             if batch != without:

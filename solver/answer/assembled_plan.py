@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from kvplan.kernels.search.search import Search
-from kvplan.kernels.values import Answer, Point, copies_held
+from kvplan.kernels.values import Answer, Point, copies_held, scale_held
 from kvplan.models import CheckFailed, Plan
 from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.solver.answer.credit import Credit
@@ -24,10 +25,11 @@ def assemble(
     The decisions are written at once; budget, notes and proof on first use.
     """
     decisions = _decisions(formulation, search, answer.point)
-    _check(formulation, answer.point, decisions)
+    _check(formulation, answer.point, decisions, _scale(search, answer.point))
     values = {
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
+        "scale": _scale(search, answer.point),
         "relaxed": (),
     }
 
@@ -41,7 +43,15 @@ def assemble(
     return Plan.defer(values, later)
 
 
-def _check(formulation: Formulation, point: Point, decisions: dict[str, Any]) -> None:
+def _scale(search: Search, point: Point) -> Fraction | None:
+    """How much of the fill mix the blocks hold."""
+    instance = search.instance
+    return scale_held(instance, search.demand, point) if instance.fill_mix else None
+
+
+def _check(
+    formulation: Formulation, point: Point, decisions: dict[str, Any], scale: Fraction | None
+) -> None:
     """Raise CheckFailed where a plan breaks a rule of its problem.
 
     A formulation for other quotas has the check of the one that it was made from.
@@ -59,6 +69,7 @@ def _check(formulation: Formulation, point: Point, decisions: dict[str, Any]) ->
             slots=decisions["expert_slots"],
             kept=decisions["expert_slots_in_prefill"],
             copies=decisions["copies"],
+            scale=scale,
         ),
         quotas,
     )

@@ -9,7 +9,7 @@ from kvplan.kernels.bytes import least_kept
 from kvplan.kernels.instance import Budget, Instance, Variable
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, point_at
 from kvplan.kernels.search.search import Search
-from kvplan.kernels.values import Point, linear_value, variable_value
+from kvplan.kernels.values import Point, linear_value, scale_held, variable_value
 
 MOST_STARTS = 64  # combinations of open choices that a note tries
 MOST_MENDED = 256  # ways to obey the linear constraints that a note tries
@@ -166,6 +166,8 @@ def _bounds_before(search: Search, point: Point, variable: Variable) -> list[Bou
         held += [member for member in members if member != variable]
         if variable in members:
             break
+    scaled = any(member.kind == "scale" for member in held)
+    held = [member for member in held if member.kind != "scale"]
     values = {m: variable_value(search.instance, search.demand, point, m) for m in held}
     chosen = {member.position for member in held if member.kind == "choice"}
     starts = [
@@ -175,6 +177,9 @@ def _bounds_before(search: Search, point: Point, variable: Variable) -> list[Bou
     ]
     if len(starts) > MOST_STARTS:
         starts = [starts[0]._replace(options=point.options)]
+    if scaled:
+        scale = scale_held(search.instance, search.demand, point)
+        starts = [bounds._replace(scale=scale) for bounds in starts]
     return [_held(search, bounds, values) for bounds in starts]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.models.demands import Batch
+from kvplan.models.demands import Batch, Request
+from kvplan.models.goals import MixEntry
 from kvplan.models.pools import Cache
 from kvplan.models.problem import Problem
 
@@ -191,3 +192,8 @@ def batch_need(problem: Problem, rules: Sequence[Rule], batch: Batch) -> BatchNe
     if batch.is_partial:
         return SplitNeed(problem, rules, batch)
     return BatchNeed(rules, len(problem.pools), batch)
+
+
+def alone(entry: MixEntry) -> Batch:
+    """A batch of one request of a mix."""
+    return Batch(name="mix", requests=[Request(capacity=entry.capacity, history=entry.history)])

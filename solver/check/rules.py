@@ -19,7 +19,7 @@ from kvplan.solver.check.bytes import (
     slots_bytes,
     staging_bytes,
 )
-from kvplan.solver.check.needs import batch_need, rule_of, structural_floors
+from kvplan.solver.check.needs import BatchNeed, alone, batch_need, rule_of, structural_floors
 from kvplan.solver.check.ranges import expert_faults, fitted_faults, is_candidate, least_kept
 
 NONE: Mapping[str, int] = {}
@@ -35,6 +35,7 @@ class Decisions(NamedTuple):
     slots: int | None  # expert slots a layer
     kept: int | None  # of them, those that stay during prefill
     copies: int | None  # of the batch that fill names
+    scale: Fraction | None = None  # of the mix that fill has
 
 
 class Check:
@@ -75,6 +76,10 @@ class Check:
         self._layouts = [layouts[key] for key in alike]  # alike ranks have one
         self._has_auto, fill = problem.has_auto_granules, problem.fill
         self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
+        self._mix = [
+            (each.share, BatchNeed(rules, len(pools), alone(each)))
+            for each in (fill and fill.mix) or ()
+        ]
 
     def broken(self, decisions: Decisions, quotas: Sequence[int] | None = None) -> list[str]:
         """Every rule that decisions break, one line each.
@@ -93,6 +98,8 @@ class Check:
         found += [*self._short(decisions.blocks, needs), *self._linear(values)]
         if decisions.copies != held:
             found.append(f"the blocks hold {held} copies of the fill batch, not {decisions.copies}")
+        if decisions.scale != (scale := self._scale(decisions)):
+            found.append(f"the blocks hold {scale} of the fill mix, not {decisions.scale}")
         for rank, phase, free in self._free(decisions, quotas):
             if free < 0:
                 over = exact_bytes(-free)
@@ -155,6 +162,16 @@ class Check:
             for at, option in enumerate(choice.options):
                 values[f"choice:{choice.name}={option.name}"] = int(at == picked)
         return values
+
+    def _scale(self, decisions: Decisions) -> Fraction | None:
+        """min over pools of usable x use / sum(share x raw), of a mix alone."""
+        if not self._mix:
+            return None
+        flight, raw = (decisions.chunk or 0) * self._in_flight, [Fraction(0)] * len(self._use)
+        for share, need in self._mix:
+            raw = [a + share * b for a, b in zip(raw, need.raw([], flight), strict=True)]
+        rows = zip(self.problem.pools, decisions.blocks, raw, self._use, strict=True)
+        return min([(n - p.reserved_blocks) * num / (r * den) for p, n, r, (num, den) in rows if r])
 
     def _linear(self, values: Mapping[str, int]) -> Iterator[str]:
         """min <= sum(coefficient x variable) <= max."""

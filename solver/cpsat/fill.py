@@ -6,9 +6,11 @@ It holds where no linear constraint and no weighted goal ties blocks to anything
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
+from kvplan.solver.cpsat.program.given import mix_needs
 from kvplan.solver.cpsat.program.goal_forms import variable_value
 from kvplan.solver.cpsat.program.sizes import (
     blocks_within,
@@ -30,7 +32,9 @@ def filled(instance: Instance, point: Point, raws: Raws) -> Point:
     for goal in instance.objectives[instance.fill_from :]:
         assert goal.single is not None
         kind, index = goal.single
-        if kind == "copies":
+        if kind == "scale":
+            point = _with_mix(instance, point)
+        elif kind == "copies":
             point = _with_copies(instance, point, raws[index])
         else:
             point = _put(point, index, _most_blocks(instance, point, index))
@@ -104,6 +108,37 @@ def _with_copies(instance: Instance, point: Point, raw: Sequence[int]) -> Point:
         if need
     ]
     low, high = 0, min(tops)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _fits(instance, holding(middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return holding(low)
+
+
+def _with_mix(instance: Instance, point: Point) -> Point:
+    """Pools raised for the largest multiple of the mix, a fraction of a common grid.
+
+    At the largest one some pool is used up: s = blocks / (blocks a copy), so it lies on the grid of
+    1 over what all numerators of these divide.
+    """
+    copy = mix_needs(instance, point.chunk)
+    grid = lcm(*[each.numerator for each in copy if each])
+
+    def holding(parts: int) -> Point:
+        rows = zip(point.usable, copy, instance.pools, strict=True)
+        usable = [
+            max(
+                n, -(-parts * each.numerator // (each.denominator * grid * p.multiple)) * p.multiple
+            )
+            for n, each, p in rows
+        ]
+        return point._replace(usable=tuple(usable))
+
+    alone = [_most_blocks(instance, point, index) for index in range(len(instance.pools))]
+    low = 0
+    high = int(min([most / each * grid for most, each in zip(alone, copy, strict=True) if each]))
     while low < high:
         middle = (low + high + 1) // 2
         if _fits(instance, holding(middle)):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Answer
-from kvplan.solver.cpsat.coupled import fill_coupled
+from kvplan.solver.cpsat.coupled import fill_coupled, mix_form
 from kvplan.solver.cpsat.driver import Driver, Verdict
 from kvplan.solver.cpsat.fill import filled
 from kvplan.solver.cpsat.model.integer_model import ContradictionError
@@ -81,11 +81,14 @@ def _decide(program: Program, driver: Driver, limits: Bounds) -> tuple[Verdict, 
     """Goal after goal, then fill; after an unproven goal, later ones are only improved."""
     bounds: list[Fraction | None] = []
     exact = True
-    if not any(form.terms for form, _ in program.objectives):
+    mix = _place_of_mix(program.instance, len(program.objectives))
+    if not any(form.terms for form, _ in program.objectives[:mix]):
         verdict = driver.satisfy()
         if verdict in (Verdict.INFEASIBLE, Verdict.UNKNOWN):
             return verdict, None
     for number, (form, scale) in enumerate(program.objectives):
+        if number == mix:
+            form, scale = mix_form(program)
         if not form.terms:
             bounds.append(Fraction(form.constant, scale) if exact else None)
             continue
@@ -100,6 +103,12 @@ def _decide(program: Program, driver: Driver, limits: Bounds) -> tuple[Verdict, 
         bounds.append(Fraction(reached, scale) if exact and reached is not None else None)
         exact = exact and verdict is Verdict.OPTIMAL
     return _filled(program, driver, bounds, exact=exact)
+
+
+def _place_of_mix(instance: Instance, end: int) -> int:
+    """Which goal is the scale of the fill mix, whose form follows from the chunk; else the end."""
+    singles = [goal.single for goal in instance.objectives[:end]]
+    return next((at for at, one in enumerate(singles) if one and one.kind == "scale"), end)
 
 
 def _filled(

@@ -27,6 +27,7 @@ from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
 from kvplan.solver.formulate.cache_rules import cache_rules, expert_rule, pool_rules
 from kvplan.solver.formulate.objectives import (
     fill_batch,
+    fill_mix,
     fill_pools,
     fill_shares,
     linear_constraint,
@@ -97,10 +98,13 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         fill_pools=filled,
         fill_shares=fill_shares(problem),
         every_budget=every_budget,
+        fill_mix=fill_mix(problem),
     )
     check = cache(partial(Check, problem, granules, floors))
     formulation = Formulation(problem, instance, fitted_at, held, check)
     _check_bounded(formulation)
+    if instance.fill_mix and not any(Demand(instance).mix(0)):
+        raise InvalidProblem.at("fill.mix", "a mix that takes blocks", "none of any pool")
     if instance.fill_batch is not None or not is_plain:
         _check_copies(formulation)
     return formulation

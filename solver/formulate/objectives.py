@@ -8,6 +8,7 @@ from math import lcm
 
 from kvplan.kernels.instance import (
     LinearConstraint,
+    MixRule,
     Objective,
     ObjectiveTerm,
     Variable,
@@ -89,6 +90,8 @@ def _fill_goals(problem: Problem, filled: tuple[int, ...]) -> list[Objective]:
     pools = problem.pools
     goals = [plain_goal("blocks:" + pools[index].name, "blocks", index) for index in filled]
     batch = fill_batch(problem)
+    if problem.fill is not None and problem.fill.mix is not None:
+        goals.insert(0, plain_goal("scale", "scale", 0))
     if batch is not None:
         goals.insert(0, plain_goal(f"copies:{problem.batches[batch].name}", "copies", batch))
     return goals
@@ -129,10 +132,16 @@ def fill_batch(problem: Problem) -> int | None:
 def fill_pools(problem: Problem) -> tuple[int, ...]:
     """The pools that get the rest, in order."""
     fill = problem.fill
-    if fill is None or fill.batch is not None:
+    if fill is None or fill.batch is not None or fill.mix is not None:
         return _growing_pools(problem)
     index = {pool.name: i for i, pool in enumerate(problem.pools)}
     return tuple([index[name] for name in fill.pools or ()])
+
+
+def fill_mix(problem: Problem) -> tuple[MixRule, ...]:
+    """The lengths of which as much as fits gets the rest."""
+    mix = problem.fill.mix if problem.fill is not None else None
+    return tuple([MixRule(each.capacity, each.history_tokens, each.share) for each in mix or ()])
 
 
 def fill_shares(problem: Problem) -> tuple[tuple[int, Fraction], ...]:

@@ -70,6 +70,7 @@ def _violations(problem: Problem, plan: Plan) -> Iterator[rules.Found]:
         yield from rules.floors(replay)
         yield from figures.floors(replay)
         yield from figures.copies(replay)
+        yield from figures.scale(replay)
     if not sizes and not settings:
         yield from rules.constraints(replay)
         yield from figures.goals(replay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from kvplan.models.plan import Asked, Plan, RankPlan
 from kvplan.models.problem import Problem
@@ -61,7 +62,14 @@ def copies(replay: Replay) -> Iterator[Found]:
         yield "figures", "copies", f"expected {_or_none(expected)}, got {_or_none(got)}"
 
 
-def _or_none(figure: int | None) -> str:
+def scale(replay: Replay) -> Iterator[Found]:
+    """The scale is how much of the fill mix the blocks hold."""
+    if replay.plan.scale != replay.scale:
+        text = f"expected {_or_none(replay.scale)}, got {_or_none(replay.plan.scale)}"
+        yield "figures", "scale", text
+
+
+def _or_none(figure: int | Fraction | None) -> str:
     return "none" if figure is None else str(figure)
 
 

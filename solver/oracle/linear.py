@@ -53,14 +53,14 @@ class Linear:
             return None
         return self.named("copies")[0] if min(self.weights.values()) > 0 else None
 
-    def worth(self, variable: str, value: int) -> Fraction:
+    def worth(self, variable: str, value: int | Fraction) -> Fraction:
         """Exact worth of one variable at one value."""
         at = Fraction(value)
         if variable in self.curves:
             at = on_curve(self.curves[variable], at)
         return self.weights[variable] * at
 
-    def value(self, variables: Mapping[str, int]) -> Fraction:
+    def value(self, variables: Mapping[str, int | Fraction]) -> Fraction:
         """Exact sum for given values."""
         return sum((self.worth(name, variables[name]) for name in self.weights), Fraction(0))
 
@@ -129,7 +129,9 @@ def fill_goals(problem: Problem) -> list[Linear]:
         return [plain(f"blocks:{name}") for name in fill.pools]
     holding = {problem.pool_of(cache) for cache in problem.caches if cache.kind != "state"}
     pools = [plain(f"blocks:{pool.name}") for pool in problem.pools if pool.name in holding]
-    return [plain(f"copies:{fill.batch}"), *pools] if fill is not None else pools
+    if fill is None:
+        return pools
+    return [plain("scale" if fill.mix else f"copies:{fill.batch}"), *pools]
 
 
 def goals_in_order(problem: Problem) -> list[Linear]:

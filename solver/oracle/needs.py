@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -144,3 +144,26 @@ def copies_held(raw: dict[str, int], in_use: dict[str, int]) -> int:
     """Whole copies of a batch in the blocks that may be in use; 0 of one that needs no block."""
     whole = [in_use[name] // blocks for name, blocks in raw.items() if blocks > 0]
     return min(whole, default=0)
+
+
+def mix_needs(problem: Problem, chunk: int | None) -> dict[str, Fraction]:
+    """Blocks in use by pool that one copy of the fill mix holds: each request by itself."""
+    found = {pool.name: Fraction(0) for pool in problem.pools}
+    for entry in (problem.fill.mix if problem.fill else None) or ():
+        load = Load(entry.capacity, entry.history_tokens, 1)
+        for cache in problem.caches:
+            held = cache_blocks(problem, cache, 0, [load], chunk)
+            found[problem.pool_of(cache)] += entry.share * held
+    return found
+
+
+def scale_held(problem: Problem, usable: Mapping[str, int], chunk: int | None) -> Fraction | None:
+    """How much of the fill mix usable blocks hold; None without a mix."""
+    if problem.fill is None or problem.fill.mix is None:
+        return None
+    held = mix_needs(problem, chunk)
+    return min(
+        headroom(problem, pool) * usable[pool.name] / held[pool.name]
+        for pool in problem.pools
+        if held[pool.name]
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from kvplan.models.demands import Batch, Request
 from kvplan.models.immutable.lazy import cached_property
@@ -88,8 +89,16 @@ class Replay:
         """Bytes in use by rank and phase."""
         return {rank.name: usage(self.problem, rank, self.residents) for rank in self.problem.ranks}
 
-    def value(self, variable: str) -> int:
+    @property
+    def scale(self) -> Fraction | None:
+        """How much of the fill mix the blocks hold."""
+        usable = {pool.name: self.usable(pool) for pool in self.problem.pools}
+        return needs.scale_held(self.problem, usable, self.plan.prefill_chunk)
+
+    def value(self, variable: str) -> int | Fraction:
         """Value of a variable of goals and constraints."""
+        if variable == "scale":
+            return self.scale or Fraction(0)
         kind, _, name = variable.partition(":")
         if kind == "prefill":
             return self.plan.prefill_chunk or 0

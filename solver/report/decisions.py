@@ -61,6 +61,7 @@ def decisions(plan: Plan, problem: Problem | None) -> Table:
         *_requests(plan),
         *_choices(plan, problem),
         *_copies(plan, problem),
+        *_scale(plan),
     )
     return Table("plan", _COLUMNS, (rows,))
 
@@ -143,3 +144,8 @@ def _copies(plan: Plan, problem: Problem | None) -> Iterator[Row]:
     batch = problem.fill.batch if problem and problem.fill else None
     label = "copies" if batch is None else f"copies:{batch}"
     yield Row((label, number(plan.copies), None, "whole batches", None))
+
+
+def _scale(plan: Plan) -> Iterator[Row]:
+    if plan.scale is not None:
+        yield Row(("scale", str(plan.scale), None, "of the mix", f"about {float(plan.scale):.4g}"))

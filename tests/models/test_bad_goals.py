@@ -96,15 +96,15 @@ GOALS: Table = {
     ),
     "fill of nothing": (
         small(fill={}),
-        "fill: expected one of batch, pools, shares or none, got nothing",
+        "fill: expected one of batch, pools, shares, mix or none, got nothing",
     ),
     "fill of two forms": (
         small(pools=[POOL], fill={"pools": ["p"], "shares": {"p": 1}}),
-        "fill: expected one of batch, pools, shares or none, got pools and shares",
+        "fill: expected one of batch, pools, shares, mix or none, got pools and shares",
     ),
     "fill word": (
         small(fill="all"),
-        "fill: expected \"none\" or one of {batch: }, {pools: }, {shares: }, got 'all'",
+        "fill: expected \"none\" or one of {batch: }, {pools: }, {shares: }, {mix: }, got 'all'",
     ),
     "fill of an unknown batch": (
         request(capacity=1) | {"fill": {"batch": "bb"}},

@@ -131,6 +131,7 @@ UNSTAGED = {
     ),
     "flying": (),
 }
+UNSTAGED["mixed"] = UNSTAGED["staged"]
 
 
 @pytest.mark.parametrize("name", RICH)

@@ -20,6 +20,7 @@ def expected(answer: Best | None) -> dict[str, Any] | None:
         "expert_slots_in_prefill": answer.expert_slots_in_prefill,
         "choices": dict(answer.choices),
         "copies": answer.copies,
+        "scale": answer.scale,
         "requests": dict(answer.requests),
     }
 
@@ -28,6 +29,6 @@ def found(answer: Plan) -> dict[str, Any]:
     """The same fields of a plan."""
     names = ("blocks", "floors", "prefill_chunk", "expert_slots", "expert_slots_in_prefill")
     return {
-        **{name: getattr(answer, name) for name in (*names, "choices", "copies")},
+        **{name: getattr(answer, name) for name in (*names, "choices", "copies", "scale")},
         "requests": {r.name: (r.capacity, r.history, r.count) for r in answer.requests},
     }

@@ -63,4 +63,16 @@ def _caches(draw: Draw, data: Data) -> None:
                 request["caches"] = draw.some(names)
 
 
-PARTS: dict[str, Part] = {"rank_bytes": _rank_bytes, "caches": _caches}
+def _mix(draw: Draw, data: Data) -> None:
+    """As much as fits of one to three lengths."""
+    entries: list[Data] = []
+    for _ in range(draw.integer(1, 3)):
+        entry: Data = {"capacity": draw.integer(0, 40), "share": draw.one(("1/3", "2/7", 1, 0.25))}
+        if draw.chance(0.5):
+            entry["history"] = draw.integer(0, entry["capacity"])
+        entries.append(entry)
+    entries[0] = {"capacity": draw.integer(1, 40), "share": entries[0]["share"]}
+    data["fill"] = {"mix": entries}
+
+
+PARTS: dict[str, Part] = {"mix": _mix, "rank_bytes": _rank_bytes, "caches": _caches}

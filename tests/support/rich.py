@@ -145,7 +145,10 @@ FLYING: dict[str, Any] = {
     "fill": {"shares": {"only": "9/19"}},
 }
 
-RICH = {"staged": STAGED, "flying": FLYING}
+MIX = [{"capacity": 4096, "history": 4000, "share": 0.5}, {"capacity": 65536, "share": "1/2"}]
+MIXED: dict[str, Any] = {**STAGED, "fill": {"mix": MIX}}
+
+RICH = {"staged": STAGED, "flying": FLYING, "mixed": MIXED}
 Path = tuple[int | str, ...]
 
 

@@ -7,6 +7,7 @@ Python integers, or columns of NumPy (int64 while nothing can overflow, else Pyt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import chain
 from typing import Any
 
@@ -140,6 +141,19 @@ class Given:
 def placeholder_blocks(rule: CacheRule) -> int:
     """Blocks of a request without tokens: its state."""
     return rule.groups * (rule.state_blocks + rule.extra_blocks) if rule.kind == STATE else 0
+
+
+def mix_needs(instance: Instance, chunk: int) -> list[Fraction]:
+    """Usable blocks by pool that one copy of the fill mix takes: each request alone in a batch."""
+    found = [Fraction(0) for _ in instance.pools]
+    for entry in instance.fill_mix:
+        request = FixedRequests(entry.capacity, entry.history, 1)
+        raw = Given(instance._replace(batches=(BatchRequests("mix", 0, (request,), ()),))).raw(
+            0, chunk
+        )
+        found = [held + entry.share * blocks for held, blocks in zip(found, raw, strict=True)]
+    pairs = zip(found, instance.pools, strict=True)
+    return [held * pool.use_den / pool.use_num for held, pool in pairs]
 
 
 class _Requests:

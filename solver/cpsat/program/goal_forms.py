@@ -13,6 +13,7 @@ from kvplan.solver.cpsat.model.integer_model import Model
 from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
 from kvplan.solver.cpsat.program.constraints import form_of
 from kvplan.solver.cpsat.program.decision_variables import Variables
+from kvplan.solver.cpsat.program.given import mix_needs
 
 
 def goal_scale(goal: Objective) -> int:
@@ -34,6 +35,9 @@ def goal_values(
     """Exact value of every goal at a point; `raws` are its raw blocks by batch and pool."""
 
     def worth(term: ObjectiveTerm) -> Fraction:
+        if term.variable.kind == "scale":
+            pairs = zip(point.usable, mix_needs(instance, point.chunk), strict=True)
+            return min(usable / each for usable, each in pairs if each)
         return term_value(term, variable_value(instance, point, raws, term.variable))
 
     return tuple([sum(map(worth, goal.members), Fraction(0)) for goal in instance.objectives])
@@ -68,7 +72,9 @@ def goal_form(
     copies: dict[int, Linear],
     goal: Objective,
 ) -> Linear:
-    """scale x goal as a form."""
+    """scale x goal as a form; a constant 0 for the scale of a mix, which is decided apart."""
+    if goal.single is not None and goal.single.kind == "scale":
+        return constant(0)
     scale = goal_scale(goal)
     forms = [
         (1, _term_form(model, instance, variables, copies, term, scale)) for term in goal.members

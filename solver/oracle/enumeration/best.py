@@ -10,12 +10,12 @@ import numpy as np
 
 from kvplan.models.problem import Problem, as_problem
 from kvplan.solver.oracle.enumeration.demand import named
-from kvplan.solver.oracle.enumeration.fill import fill_shares, keep_slots, settle
+from kvplan.solver.oracle.enumeration.fill import fill_shares, keep_slots, raise_scale, settle
 from kvplan.solver.oracle.enumeration.order import maximise, obey, obey_all, rules_of
 from kvplan.solver.oracle.enumeration.points import Points
 from kvplan.solver.oracle.enumeration.space import Space
 from kvplan.solver.oracle.linear import fill_goals, goals_before_fill
-from kvplan.solver.oracle.needs import asked
+from kvplan.solver.oracle.needs import asked, scale_held
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Best:
     expert_slots_in_prefill: int | None
     choices: Mapping[str, str]
     copies: int | None
+    scale: Fraction | None
+    """How much of the fill mix the blocks hold."""
     requests: Mapping[str, tuple[int, int, int]]
     """(capacity, history, count) by request."""
     goals: tuple[Fraction, ...]
@@ -77,7 +79,10 @@ def best(problem: Problem, *, limit: int = 3_000_000) -> Best | None:
     found = obey_all(points, on_blocks, goals)
     if found is None:
         return None
-    reached = [(form.label, maximise(found, form)) for form in (*goals, *fill)]
+    reached = [
+        (form.label, raise_scale(found) if form.label == "scale" else maximise(found, form))
+        for form in (*goals, *fill)
+    ]
     reached += fill_shares(found)
     kept = keep_slots(found)
     settle(found)
@@ -110,6 +115,7 @@ def _read(points: Points, kept: int | None, reached: list[tuple[str, Fraction]])
             for choice, index in zip(problem.choices, setting.options, strict=True)
         },
         copies=None if fill is None else int(points.copies_of(fill)[0]),
+        scale=scale_held(problem, usable, space.chunks[member % len(space.chunks)]),
         requests=_requests(space, member),
         goals=tuple(value for _, value in reached),
         labels=tuple(label for label, _ in reached),

@@ -10,6 +10,7 @@ import numpy as np
 from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.enumeration.points import Mask, Points
 from kvplan.solver.oracle.enumeration.space import Space
+from kvplan.solver.oracle.needs import headroom, mix_needs
 
 
 def fill_shares(points: Points) -> list[tuple[str, Fraction]]:
@@ -32,6 +33,29 @@ def fill_shares(points: Points) -> list[tuple[str, Fraction]]:
         name, usable = space.problem.pools[pool].name, space.pools[pool].usable
         reached.append((f"blocks:{name}", Fraction(int(usable[points.counts[0, pool]]))))
     return reached
+
+
+def raise_scale(points: Points) -> Fraction:
+    """Keep the points with most of the mix: every ratio at which some pool is used up is tried.
+
+    The mix asks each pool for at least so many blocks, so the fewest stand for all again.
+    """
+    space = points.space
+    (chunk,) = {int(place) for place in space.place_of("prefill")[points.speaker[points.of]]}
+    held = mix_needs(space.problem, space.chunks[chunk])
+    copy = [held[pool.name] / headroom(space.problem, pool) for pool in space.problem.pools]
+    usable = [table.usable for table in space.pools]
+    pairs = [(counts, mine) for counts, mine in zip(usable, copy, strict=True) if mine]
+    ratios = {int(count) / mine for counts, mine in pairs for count in counts}
+    for ratio in sorted(ratios | {Fraction(0)}, reverse=True):
+        space.check_size(len(points))
+        needed = np.array([math.ceil(ratio * mine) for mine in copy], np.int64)
+        counts, used, fits = points.holding(np.tile(needed, (len(points), 1)), usable)
+        if fits.any():
+            points.counts, points.used = counts, used
+            points.keep(fits)
+            return ratio
+    raise AssertionError("a feasible point holds none of a mix, not even nothing")
 
 
 def _left(points: Points, sharing: set[int], fewest: Array) -> dict[str, int]:

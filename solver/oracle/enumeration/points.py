@@ -135,7 +135,9 @@ class Points:
         most[~raw.any(axis=1)] = 0
         for copies in range(int(most.max()), -1, -1):
             self.space.check_size(len(self))
-            counts, used, fits = self._holding(raw * copies)
+            counts, used, fits = self.holding(
+                raw * copies, [table.in_use for table in self.space.pools]
+            )
             fits &= most >= copies
             if fits.any():
                 self.counts, self.used = counts, used
@@ -143,13 +145,18 @@ class Points:
                 return copies
         raise AssertionError("a feasible point holds no copies, not even none")
 
-    def _holding(self, needed: Array) -> tuple[Array, Array, Mask]:
-        """Fewest counts with so many blocks in use [point, pool]; bytes, and where they fit."""
+    def holding(self, needed: Array, held: Sequence[Array]) -> tuple[Array, Array, Mask]:
+        """Fewest counts [point, pool] that hold so many blocks; bytes, and where they fit.
+
+        Parameters
+        ----------
+        held : by pool, what each count holds: usable blocks, or those that may be in use.
+        """
         counts, used = self.counts.copy(), self.used
         fits = np.ones(len(self), np.bool_)
         for pool, table in enumerate(self.space.pools):
             own = self.counts[:, pool]
-            least = np.maximum(np.searchsorted(table.in_use, needed[:, pool]), own)
+            least = np.maximum(np.searchsorted(held[pool], needed[:, pool]), own)
             fits &= least < len(table.usable)
             if pool in self.chosen:
                 fits &= least == own
