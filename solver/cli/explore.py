@@ -14,6 +14,8 @@ import typer
 from kvplan.solver.cli.options import Overrides, ProblemFile
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     import pandas
 
     from kvplan.solver.pictures.chart import Chart
@@ -38,6 +40,17 @@ def explore(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the table as one JSON document, a list of rows.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Share the rows out to N processes."),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help='Share the rows out to a Ray cluster; "local" starts one on this machine.',
+        ),
+    ] = None,
     overrides: Overrides = None,
 ) -> int:
     """Solve a problem for many values of its fields; print a table as CSV, or write it."""
@@ -49,8 +62,8 @@ def explore(
 
     from kvplan.solver.explore import explore as explored
 
-    with progress_bar() as progress:
-        table = explored(problem, changes, progress=progress)
+    with progress_bar() as progress, executor_of(workers, ray) as executor:
+        table = explored(problem, changes, progress=progress, executor=executor, keep_beside=target)
     if target is not None:
         write(table, target, lambda: sweep_charts_of(table, changes))
     print_table(table, target, as_json=as_json)
@@ -74,6 +87,33 @@ def write(table: pandas.DataFrame, target: Path, charts: Callable[[], Sequence[C
     from kvplan.solver.pictures.write import write_charts
 
     write_charts(charts(), target)
+
+
+@contextmanager
+def executor_of(workers: int | None, ray: str | None) -> Iterator[Executor | None]:
+    """Processes of this machine, or a Ray cluster; None: neither was asked for.
+
+    Raises
+    ------
+    InvalidProblem : both were, or Ray cannot be reached.
+    """
+    if workers is not None and ray is not None:
+        from kvplan.models import InvalidProblem
+
+        raise InvalidProblem.at("--ray", "one of --workers and --ray", "both")
+    if ray is not None:
+        from kvplan.solver.explore.on_ray import RayExecutor
+
+        with RayExecutor(None if ray == "local" else ray) as cluster:
+            yield cluster
+    elif workers is not None:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            yield pool
+    else:
+        yield None
 
 
 def target_of(out: str | None, suffixes: tuple[str, ...] | None = None) -> Path | None:

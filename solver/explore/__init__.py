@@ -6,6 +6,7 @@ pandas and NumPy are imported when a table is first built.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvplan.models import InvalidProblem, Problem
@@ -14,6 +15,8 @@ from kvplan.solver.explore.axes import Values
 from kvplan.solver.explore.grid import build_grid
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     import pandas
 
 __all__ = ["explore"]
@@ -24,6 +27,8 @@ def explore(
     vary: Mapping[str, Values],
     *,
     progress: Callable[[int, int], None] | None = None,
+    executor: Executor | None = None,
+    keep_beside: str | Path | None = None,
 ) -> pandas.DataFrame:
     """Solve a problem for every combination of the varied fields.
 
@@ -38,6 +43,11 @@ def explore(
         "ranks.*.quota" or "batches.one.requests.long.capacity". Values are "A:B:STEP" (B included
         where a step meets it), "A,B,C", or an iterable of numbers and of texts with a unit.
     progress : called now and then with the rows done and the total.
+    executor : solves parts of the grid elsewhere: a process pool, or
+        `kvplan.solver.explore.on_ray.RayExecutor`. The table is the same.
+    keep_beside : the file that the table will go to. Finished parts of a large sweep are kept in a
+        hidden folder beside it until the call returns; the same call goes on from there after it
+        was killed.
 
     Returns
     -------
@@ -60,6 +70,14 @@ def explore(
     grid = build_grid(as_problem(problem), vary)
 
     from kvplan.solver.explore.result_table import table_of
-    from kvplan.solver.explore.sweep import solve_grid
+    from kvplan.solver.explore.shared_out import solve_parts
 
-    return table_of(grid, solve_grid(grid, progress))
+    kept = None
+    if keep_beside is not None:
+        from kvplan.solver.explore.kept_parts import KeptParts
+
+        kept = KeptParts(Path(keep_beside), grid)
+    table = table_of(grid, solve_parts(grid, progress, executor, kept))
+    if kept is not None:
+        kept.remove()
+    return table

@@ -13,9 +13,10 @@ from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.instance import Instance
 from kvplan.solver.explore.budget_bytes import copies_held, first_rows, tightest
 from kvplan.solver.explore.figures import Figures, Numbers, Words
-from kvplan.solver.explore.grid_blocks import Block, Rows
+from kvplan.solver.explore.grid import Grid
+from kvplan.solver.explore.grid_blocks import Block, Rows, blocks_of
 from kvplan.solver.explore.lacking import lacking
-from kvplan.solver.formulate.formulation import Formulation
+from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.sweep.fit import groups_of
 from kvplan.solver.sweep.named_scenarios import columns_of
 
@@ -23,6 +24,18 @@ During = Callable[[int], None]
 TILE_ROWS = 1 << 16
 """Rows at a time: their columns are some ten MiB."""
 OPTIMAL, _, INFEASIBLE = range(3)  # codes of `status`
+
+
+def solves_together(grid: Grid) -> bool:
+    """Whether the batched search takes a grid's rows; else they are solved one by one."""
+    block = next(blocks_of(grid))
+    if not block.moving:
+        return False
+    try:
+        Batch(formulate(grid.problem_at(block.start)).instance)
+    except RefusedError:
+        return False
+    return True
 
 
 def solve_block(block: Block, figures: Figures, during: During) -> Iterator[tuple[int, Rows]]:
