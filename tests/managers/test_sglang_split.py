@@ -18,7 +18,7 @@ from kvplan.models import Infeasible
 from kvplan.solver import plan
 from kvplan.solver.agree import Hub
 from kvplan.solver.managers import sglang
-from kvplan.solver.managers.failures import LeftAlone, StartRefused
+from kvplan.solver.managers.guard import LeftAlone, StartRefused
 from kvplan.solver.managers.sglang import hooks, splitting
 from kvplan.solver.managers.sglang.start import (
     FULL,

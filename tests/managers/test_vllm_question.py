@@ -10,7 +10,7 @@ import pytest
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.models.engines.vllm.problem import POOL
 from kvplan.solver import plan
-from kvplan.solver.managers.failures import LeftAlone
+from kvplan.solver.managers.guard import LeftAlone
 from kvplan.solver.managers.vllm import question
 from support.vllm import Case, cases
 from support.vllm_objects import objects

@@ -17,7 +17,7 @@ from kvplan.models import Infeasible
 from kvplan.models.engines.vllm.problem import POOL
 from kvplan.solver import plan
 from kvplan.solver.managers import vllm
-from kvplan.solver.managers.failures import LeftAlone, StartRefused
+from kvplan.solver.managers.guard import LeftAlone, StartRefused
 from kvplan.solver.managers.vllm import builder, functions
 from kvplan.solver.managers.vllm.groups import regroup
 from kvplan.solver.managers.vllm.sizing import LOG

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from kvplan.models.errors import InvalidProblem
-from kvplan.solver.managers.failures import Guard
-from kvplan.solver.managers.settings import is_strict
+from kvplan.solver.managers.environment import is_strict
+from kvplan.solver.managers.guard import Guard
 from kvplan.solver.managers.sglang.splitting import LOG, Splitting
 
 CLASS = "sglang.srt.mem_cache.kv_cache_configurator.KVCacheConfigurator"

@@ -13,9 +13,9 @@ from kvplan.models.local import LocalView
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 from kvplan.solver.agree import Comm, NullComm, TorchComm, plan_together
-from kvplan.solver.managers.failures import Guard, LeftAlone
+from kvplan.solver.managers.environment import Settings, is_strict, settings_of
+from kvplan.solver.managers.guard import Guard, LeftAlone
 from kvplan.solver.managers.mix import copy_needs, requests_at_once
-from kvplan.solver.managers.settings import Settings, is_strict, settings_of
 from kvplan.solver.managers.sglang.start import (
     FULL,
     STATE,

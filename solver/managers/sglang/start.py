@@ -13,7 +13,7 @@ from typing import Any
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem
-from kvplan.solver.managers.failures import LeftAlone
+from kvplan.solver.managers.guard import LeftAlone
 from kvplan.solver.managers.mix import shares, split
 from kvplan.solver.managers.workload import Workload
 

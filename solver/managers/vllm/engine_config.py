@@ -6,7 +6,7 @@ from typing import Any
 
 from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.layout import Serving
-from kvplan.solver.managers.failures import LeftAlone
+from kvplan.solver.managers.guard import LeftAlone
 
 
 def serving_of(config: Any, version: Version, specs: list[Any]) -> Serving:

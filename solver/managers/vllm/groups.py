@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvplan.solver.managers.failures import LeftAlone
+from kvplan.solver.managers.guard import LeftAlone
 from kvplan.solver.managers.vllm.widths import Grouping
 
 Groups = list[Any]

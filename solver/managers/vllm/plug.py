@@ -6,8 +6,8 @@ import logging
 import os
 
 from kvplan.models.engines.vllm.launch.versions import version_of
-from kvplan.solver.managers.failures import Guard
-from kvplan.solver.managers.settings import is_strict
+from kvplan.solver.managers.environment import is_strict
+from kvplan.solver.managers.guard import Guard
 from kvplan.solver.managers.vllm import builder, functions
 from kvplan.solver.managers.vllm.sizing import LOG, vllm_version
 

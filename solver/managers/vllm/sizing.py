@@ -11,8 +11,8 @@ from typing import Any
 from kvplan.models.engines.vllm.problem import POOL
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.problem import Problem
-from kvplan.solver.managers.failures import Guard
-from kvplan.solver.managers.settings import Settings, is_strict, settings_of
+from kvplan.solver.managers.environment import Settings, is_strict, settings_of
+from kvplan.solver.managers.guard import Guard
 from kvplan.solver.managers.texts import budget_text, gain, refusal_text, splits_text
 from kvplan.solver.managers.vllm.start import Start, start_of
 from kvplan.solver.managers.vllm.widths import Grouping, best_grouping, own_grouping
