@@ -20,7 +20,6 @@ BYTES_FLAG = "--kv-cache-memory-bytes"
 LABELS = {
     f"batches.{BATCH}.requests.{REQUEST}.capacity": "--max-model-len",
     f"batches.{BATCH}.requests.{REQUEST}.fit": "--max-model-len auto",
-    "ranks.*.quota": BYTES_FLAG,
 }
 """Fields that a remedy changes, by the flags that change them."""
 
@@ -62,8 +61,14 @@ class Start:
             name=f"vLLM {self.serving.version.text}",
             auto_fit=self.auto_fit,
             override_blocks=blocks,
-            labels=LABELS | {f"ranks.{worker.name}.quota": BYTES_FLAG for worker in workers},
+            labels=self._labels(),
         )
+
+    def _labels(self) -> dict[str, str]:
+        """Flags by field; more bytes help nobody whose count of blocks is given."""
+        names = ["*", *(worker.name for worker in self.workers)]
+        open_ranks = names if self.override_blocks is None else []
+        return LABELS | {f"ranks.{name}.quota": BYTES_FLAG for name in open_ranks}
 
     @property
     def specs(self) -> tuple[Spec, ...]:
