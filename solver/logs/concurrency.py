@@ -14,17 +14,20 @@ from collections.abc import Iterator
 from kvplan.solver.logs.reading.interval import Interval
 
 _BLOCKS = tuple(2**power for power in range(13))
+_ALIKE_BLOCKS = _BLOCKS[:10]
+"""Tokens of a block of layers of one kind: 64 at most, and 8 ranks that share a context."""
 _STEPS = (1024, 2048, 4096, 8192, 16384)
 """max_num_batched_tokens: vLLM's defaults by card and entry point, and what short cards take."""
+_LONG = 1_048_576
 _WINDOWS = (
-    (1, 128),  # gpt-oss
-    (1, 4096),  # Gemma 2
-    (5, 512),  # Gemma 3 1B
-    (5, 1024),  # Gemma 3 12B
-    (6, 1024),  # Gemma 3 4B, 27B
-    (3, 4096),  # Command-R7B, EXAONE 4, OLMo 3
+    (1, 128, _LONG),  # gpt-oss
+    (1, 4096, 8192),  # Gemma 2
+    (5, 512, 32_768),  # Gemma 3 1B
+    (5, 1024, _LONG),  # Gemma 3 12B
+    (6, 1024, _LONG),  # Gemma 3 4B, 27B
+    (3, 4096, _LONG),  # Command-R7B, EXAONE 4, OLMo 3
 )
-"""Window groups beside each full group, and the window."""
+"""Window groups beside each full group, the window, and the longest context of the model."""
 _CHUNKS = ((3, 8192),)  # Llama 4
 _STATES = (*((block, 4, states) for block in range(256, 8193, 16) for states in range(1, 11)),)
 """Tokens of a block, groups, and states of a request: Qwen3-Next to 3.6, drafts included."""
@@ -39,7 +42,7 @@ def agrees(tokens: int, longest: int, printed: Interval) -> bool:
         return True
     return any(
         printed.meets(_ratio(tokens // block, -(-longest // block)))
-        for block in _BLOCKS
+        for block in _ALIKE_BLOCKS
         if not tokens % block
     )
 
@@ -55,7 +58,9 @@ def _windowed(tokens: int, longest: int, printed: Interval) -> Iterator[bool]:
         return
     full = -(-longest // 16)
     for step in _STEPS:
-        for groups, window in _WINDOWS:
+        for groups, window, most in _WINDOWS:
+            if longest > most:
+                continue
             held = -(-min(window - 1 + step, longest) // 16) + 1
             yield _explains(tokens // 16, groups + 1, full + groups * held, printed)
         for groups, chunk in _CHUNKS:
@@ -86,7 +91,7 @@ def _ratio(count: int, by: int) -> Interval:
 
 def blocks_agree(blocks: int, longest: int, printed: Interval) -> bool:
     """Whether blocks of some power of two give the concurrency: for layers of one kind."""
-    return any(printed.meets(_ratio(blocks, -(-longest // block))) for block in _BLOCKS)
+    return any(printed.meets(_ratio(blocks, -(-longest // block))) for block in _ALIKE_BLOCKS)
 
 
 def _grouped(least: int, tokens: int) -> bool:

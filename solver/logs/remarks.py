@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kvplan.solver.logs.compare import decimal
 from kvplan.solver.logs.concurrency import agrees, tokens_of_blocks
+from kvplan.solver.logs.engines.vllm_lines import ONE_LINE
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import RankLog
 
@@ -21,6 +22,8 @@ def remarks(ranks: Sequence[RankLog], cores: Sequence[RankLog]) -> Iterator[str]
 
 
 def _several_kinds(record: RankLog) -> Iterator[str]:
+    if ONE_LINE in record.traits:
+        return  # told as a wrong figure
     for tokens, _, longest, printed in record.pairs:
         if tokens is None or not longest or printed is None or agrees(tokens, longest, printed):
             continue

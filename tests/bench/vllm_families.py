@@ -47,6 +47,7 @@ MISSING: dict[str, dict[str, Any]] = {
 }
 """Fields that a class of vLLM reads and the default config of transformers leaves out."""
 SECTIONS = ("text_config", "thinker_config", "attn_config")
+WHOLE = ("per_layer_config",)
 _NOISE = ("_token_id", "_token", "_coef", "_act", "_range", "_eps", "_pdrop", "dropout", "_bias")
 
 
@@ -80,6 +81,8 @@ def trimmed(config: dict[str, Any]) -> dict[str, Any]:
     for key, value in config.items():
         if key in SECTIONS and isinstance(value, dict):
             kept[key] = trimmed(value)
+        elif key in WHOLE and value:
+            kept[key] = value
         elif not (value in (None, [], "") or isinstance(value, dict | float) or _is_noise(key)):
             kept[key] = value
     return kept

@@ -29,8 +29,10 @@ def specs(config: dict[str, Any]) -> Counter[str]:
         "--no-enable-prefix-caching --mamba-ssm-cache-dtype float32 --max-num-seqs 4"
     )
     server = server_of(read_architecture(config), given)
+    slides = ("window", "chunked")
     return Counter(
-        f"{spec.kind} {spec.state_bytes or int(spec.token_bytes)} {spec.reach or '-'}"
+        f"{spec.kind} {spec.state_bytes or int(spec.token_bytes)} "
+        f"{spec.reach if spec.kind in slides else '-'}"
         for spec in server.specs
     )
 

@@ -466,3 +466,50 @@ def test_dp_attention_is_one_server(
     line = "[2026-09-12 00:22:48 {} EP0] KV Cache is allocated. #tokens: 454112, KV size: 3.46 GB"
     code, found = judged(capsys, write(tmp_path, [line.format(tag) for tag in tags]))
     assert (code, len(found)) == (0, starts)
+
+
+@pytest.mark.parametrize("device", ["GPU", "XPU", "CPU", "GPU + host"])
+@pytest.mark.parametrize(("times", "code"), [("16.38", 0), ("32.77", 1), ("16.99", 1)])
+def test_tokens_and_concurrency_of_one_line_follow_from_each_other(
+    device: str, times: str, code: int, capsys: Capture, tmp_path: Path
+) -> None:
+    """From 0.28 on one line has both, and tokens are int(concurrency x length) for any layers."""
+    line = (
+        f"(EngineCore pid=9) INFO [kv_cache_utils.py:2330] {device} KV cache size: 671,104 tokens, "
+        f"Maximum concurrency for 40,960 tokens per request: {times}x"
+    )
+    found, (start,) = judged(capsys, write(tmp_path, [line]))
+    assert (found, start["agreed"], start["notes"]) == (code, 671_104, [])
+
+
+@pytest.mark.parametrize(("longest", "times"), [("61,440", "14.09"), ("3,154", "148.25")])
+def test_no_known_model_explains_every_concurrency(
+    longest: str, times: str, capsys: Capture, tmp_path: Path
+) -> None:
+    """Gemma 2 ends at 8,192 tokens; no layers of one kind have blocks of 1,024 tokens."""
+    tokens = {"14.09": "577,024", "148.25": "607,232"}[times]
+    lines = [
+        f"INFO [kv_cache_utils.py:849] GPU KV cache size: {tokens} tokens",
+        f"INFO [kv_cache_utils.py:853] Maximum concurrency for {longest} tokens per request: "
+        f"{times}x",
+    ]
+    assert judged(capsys, write(tmp_path, lines))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"), [("", 0), ("draft", 1), ("V size: 1.20", 1), ("V size: 0.60", 0)]
+)
+def test_pools_of_sglang_follow_from_its_count(
+    changed: str, code: int, capsys: Capture, tmp_path: Path
+) -> None:
+    """Target and draft have max_total_num_tokens; keys are as wide as values, or 192 to 128."""
+    draft = 220_360 if changed == "draft" else 286_182
+    values = changed if changed.startswith("V") else "V size: 0.90"
+    lines = [
+        "[2026-09-12 00:22:48] KV Cache is allocated. #tokens: 286182, K size: 2.18 GB, "
+        "V size: 2.18 GB",
+        f"[2026-09-12 00:22:49] KV Cache is allocated. #tokens: {draft}, K size: 0.90 GB, "
+        f"{values} GB",
+        "[2026-09-12 00:22:50] max_total_num_tokens=286182, max_running_requests=2048",
+    ]
+    assert judged(capsys, write(tmp_path, lines))[0] == code

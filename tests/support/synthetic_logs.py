@@ -1,7 +1,8 @@
 """Logs of every wording and prefix, from figures that belong together.
 
 A figure that some other figure of its log determines stands between « and »: altering one of those
-must be noticed. Lines carry the tag of their process; a collector's prefix stands before all.
+must be noticed; layers of llama.cpp are not among them, as twice as many half as wide are the same
+bytes. Lines carry the tag of their process; a collector's prefix stands before all.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def altered(log: Sequence[str], place: tuple[int, int, int], factor: float) -> l
     value = float(text.replace(",", "")) * factor
     if decimals and factor > 1:
         value += 0.5
+    if f"{value:.{decimals}f}" == text.replace(",", ""):
+        value += 1
     new = f"{value:,.{decimals}f}" if "," in text else f"{value:.{decimals}f}"
     assert new != text, line
     changed = [*log[:number], line[:start] + new + line[end:], *log[number + 1 :]]
@@ -83,6 +86,7 @@ VLLM_TAGS: dict[str, tuple[Callable[[int], str], str]] = {
         lambda n: f"\x1b[0;36m(Worker_TP{n} pid={100 + n})\x1b[0;0m ",
         "\x1b[0;36m(EngineCore pid=90)\x1b[0;0m ",
     ),
+    "0.28": (lambda n: f"(Worker_TP{n} pid={100 + n}) ", "(EngineCore pid=90) "),
     "ray": (
         lambda n: f"(EngineCore_DP0 pid=90) (RayWorkerWrapper pid={100 + n}, ip=10.0.0.{n}) ",
         "(EngineCore_DP0 pid=90) ",
@@ -112,15 +116,17 @@ def vllm(draw: random.Random, ranks: int, tags: str, *, each: bool) -> Lines:
     ]
     counts = blocks if each else [min(blocks)]
     draw.shuffle(counts)
-    said = [
-        line
-        for count in counts
-        for line in (
-            f"{core}{stamp} [kv_cache_utils.py:849] GPU KV cache size: «{count * 16:,}» tokens",
-            f"{core}{stamp} [kv_cache_utils.py:853] Maximum concurrency for «{longest:,}» tokens "
-            f"per request: «{count * 16 / longest:.2f}»x",
+    parts = [
+        (
+            f"GPU KV cache size: «{count * 16:,}» tokens",
+            f"Maximum concurrency for «{longest:,}» tokens per request: "
+            f"«{count * 16 / longest:.2f}»x",
         )
+        for count in counts
     ]
+    if tags == "0.28":
+        parts = [(", ".join(both),) for both in parts]
+    said = [f"{core}{stamp} [kv_cache_utils.py:849] {text}" for both in parts for text in both]
     return [[*interleaved(processes, draw), *said]]
 
 
@@ -253,7 +259,7 @@ def llamacpp(draw: random.Random, devices: int, form: str) -> Lines:
     else:
         seqs = "1" if form == "unified" else "1/1"
         lines.append(
-            f"{name}: size = «{2 * part:.2f}» MiB ( «{cells}» cells,  «{layers}» layers,  {seqs} "
+            f"{name}: size = «{2 * part:.2f}» MiB ( «{cells}» cells,  {layers} layers,  {seqs} "
             f"seqs), K ({kind}): «{part:.2f}» MiB, V ({kind}): «{part:.2f}» MiB"
         )
     printer = draw.choice(("llama_memory_breakdown_print", "common_memory_breakdown_print"))

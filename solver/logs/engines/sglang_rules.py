@@ -9,8 +9,8 @@ from kvplan.solver.logs.compare import compare, said, wrong
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import RankLog, Wrong
 
-_RATIOS = sorted({Fraction(a, b) for a in range(1, 7) for b in range(1, 7)})
-"""Of key to value bytes of a token: dims such as 192 and 128, types such as 8 and 4 bits."""
+_RATIOS = (Fraction(1), Fraction(3, 2))
+"""Of key to value bytes of a token: alike, or dims of 192 and 128 (MiMo-V2, DeepSeek's heads)."""
 _ALIKE = ("tokens", "chunk", "prefill", "requests", "longest", "slots", "block_tokens")
 """Settings and counts that one start decides for all of its ranks."""
 
@@ -27,10 +27,21 @@ def sglang_wrong(rank: RankLog) -> Iterator[Wrong]:
     if tokens is not None and rank.tokens_by_pool and tokens not in rank.tokens_by_pool:
         pools = " and ".join(map(str, dict.fromkeys(rank.tokens_by_pool)))
         yield wrong(rank, "tokens", f"{tokens} where {pools} are allocated")
+    yield from _odd_pools(rank)
     if tokens is not None and requests is not None and requests > max(1, tokens):
         yield wrong(rank, "requests", f"{requests} at once in {tokens} tokens")
     for index in range(1, len(rank.tokens_by_pool) + 1):
         yield from _keys_and_values(rank, index)
+
+
+def _odd_pools(rank: RankLog) -> Iterator[Wrong]:
+    """Target and draft have one count; only window pools, which their sum names, have another."""
+    counts, tokens = rank.tokens_by_pool, rank.whole("tokens")
+    if tokens not in counts or "pools together" in rank.figures:
+        return
+    for count in dict.fromkeys(counts):
+        if count != tokens:
+            yield wrong(rank, "pool", f"{count} tokens where max_total_num_tokens is {tokens}")
 
 
 def _keys_and_values(rank: RankLog, index: int) -> Iterator[Wrong]:

@@ -70,7 +70,7 @@ _PATTERNS = {
     re.compile(rf"Current kv cache memory in use is {_N} GiB"): (("in use", "GiB"),),
     re.compile(rf"# (?:GPU|cuda|CUDA) blocks: {_COUNT}"): (("blocks", ""),),
     re.compile(rf"(?<!_)num_gpu_blocks(?: is)?: {_COUNT}"): (("blocks", ""),),
-    re.compile(rf"GPU KV cache size: {_COUNT} tokens"): (("tokens", ""),),
+    re.compile(rf"[A-Z]{{3}}(?: \+ host)? KV cache size: {_COUNT} tokens"): (("tokens", ""),),
     re.compile(rf"Maximum concurrency for {_COUNT} tokens per request: {_N}x"): (
         ("longest", ""),
         ("concurrency", ""),
@@ -95,6 +95,9 @@ _TRAITS = (
     "Hybrid KV cache",
     "hybrid KV cache",
 )
+ONE_LINE = "tokens and concurrency on one line"
+"""From 0.28 on: tokens are int(concurrency x length), whatever the layers."""
+_BOTH = re.compile(r"KV cache size: [\d,]{1,30} tokens, Maximum concurrency for")
 KINDS = "layers of several kinds"
 _MIXED = re.compile(
     r"gpt-?oss|gemma|qwen3[._-]?(?:next|[5-9])|llama-?4|nemotron|granite-?4|jamba|lfm|minimax|"
@@ -120,7 +123,7 @@ _WORDS = (
 NEEDLES = (
     b"KV cache memory",
     b"kv cache memory in use",
-    b"GPU KV cache size",
+    b" KV cache size: ",
     b"Maximum concurrency for",
     b" blocks: ",
     b"num_gpu_blocks",
@@ -210,7 +213,9 @@ def _startup(text: str) -> tuple[int, dict[str, Interval]]:
 
 
 def trait_of(text: str) -> str:
-    """What a line says of the layout."""
+    """What a line says of the layout, or of how its figures were counted."""
+    if _BOTH.search(text):
+        return ONE_LINE
     model = words_of(text).get("model", "")
     if _MIXED.search(model.rpartition("/")[2]) or any(trait in text for trait in _TRAITS):
         return KINDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from kvplan.solver.logs.compare import compare, decimal, span, wrong
@@ -13,7 +13,7 @@ from kvplan.solver.logs.concurrency import (
     several_kinds,
     tokens_of_blocks,
 )
-from kvplan.solver.logs.engines.vllm_lines import KINDS
+from kvplan.solver.logs.engines.vllm_lines import KINDS, ONE_LINE
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import CORE, Pair, RankLog, Wrong
 
@@ -84,8 +84,11 @@ def _has_several_kinds(records: Iterator[RankLog]) -> bool:
     return any(KINDS in record.traits for record in records)
 
 
-def _counts_by_concurrency(records: Iterator[RankLog]) -> bool:
-    """Whether the log names a version whose tokens are int(concurrency x length)."""
+def _counts_by_concurrency(records: Iterable[RankLog]) -> bool:
+    """Whether the log is of a version whose tokens are int(concurrency x length)."""
+    records = list(records)
+    if any(ONE_LINE in record.traits for record in records):
+        return True
     versions = (record.words["version"] for record in records if "version" in record.words)
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", next(versions, ""))
     return found is not None and tuple(map(int, found.groups())) >= _BY_CONCURRENCY
