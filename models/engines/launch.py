@@ -24,15 +24,20 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ("python", "-m", "vllm.entrypoints.openai.api_server"): "vllm",
     ("python", "-m", "vllm.entrypoints.cli.main", "serve"): "vllm",
     ("vllm-openai",): "vllm",
+    ("llama.cpp:server",): "llama.cpp",
     ("python", "-m", "sglang.launch_server"): "sglang",
     ("sglang", "serve"): "sglang",
     ("trtllm-serve", "serve"): "tensorrt-llm",
     ("trtllm-serve",): "tensorrt-llm",
+    ("python", "-m", "tensorrt_llm.commands.serve"): "tensorrt-llm",
     ("llama-server",): "llama.cpp",
     ("llama-cli",): "llama.cpp",
     ("python", "-m", "atom.entrypoints.openai_server"): "atom",
 }
-"""Engine of a command. "vllm-openai" is the container's image, whose command is the server."""
+"""Engine of a command. vllm-openai and llama.cpp:server are images, whose command is the server."""
+_IMAGES = {("vllm-openai",), ("llama.cpp:server",)}
+_SHELL = re.compile(r"\||&&?|;|[0-9]?>>?.*|&>.*")
+"""Words of a shell behind a command: pipes, redirections, what comes next."""
 VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _PYTHON = re.compile(r"python[0-9.]*")
 _TAG = re.compile(r":v?([0-9]+\.[0-9]+\.[0-9]+)(?![0-9])")
@@ -110,7 +115,7 @@ def read_line(words: Sequence[str]) -> Line:
 
 def _started(words: Sequence[str], start: int, program: tuple[str, ...], engine: str) -> Line:
     """Take a line apart around its program; the command in a container may be another one."""
-    rest = words[start + len(program) :]
+    rest = _command(words[start + len(program) :])
     variables: dict[str, str] = {}
     before = []
     for word in words[:start]:
@@ -119,12 +124,20 @@ def _started(words: Sequence[str], start: int, program: tuple[str, ...], engine:
             variables[match[1]] = match[2]
         else:
             before.append(word)
-    image = words[start] if program == ("vllm-openai",) else ""
+    image = words[start] if program in _IMAGES else ""
     if image and (inner := read_line(rest)).engine:
         variables |= dict(inner.variables)
         return replace(inner, variables=variables, image=image, before=tuple(before))
+    if image and "vllm" in before and rest[:1] == ["serve"]:  # docker run --entrypoint vllm
+        del rest[0]
     named = " ".join(program)
     return Line(engine, variables, tuple(rest), image, tuple(before), named)
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    """Leave out what a shell would not pass on."""
+    end = next((at for at, word in enumerate(words) if _SHELL.fullmatch(word)), len(words))
+    return list(words[:end])
 
 
 def _base(word: str) -> str:
@@ -133,6 +146,8 @@ def _base(word: str) -> str:
     name = name.removesuffix(".exe")
     if _PYTHON.fullmatch(name):
         return "python"
+    if name.startswith("llama.cpp:server"):
+        return "llama.cpp:server"
     return name.partition(":")[0] if name.startswith("vllm-openai") else name
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kvplan.models.engines.launch import (
+    PROGRAMS,
     Arity,
     Dialect,
     canonical,
@@ -51,6 +52,7 @@ def read_settings(
     reader.variables(line.variables)
     reader.image(line.image_version)
     reader.before(list(line.before))
+    reader.started = bool(line.engine)
     reader.arguments(list(line.arguments), models=1 if line.engine else 0)
     if reader.faults:
         raise InvalidProblem(reader.faults)
@@ -69,6 +71,7 @@ class _Reader:
         self.ignored: dict[str, None] = {}
         self.measured: dict[str, None] = {}
         self.nested: dict[str, dict[str, Any]] = {}
+        self.started = False
 
     def variables(self, variables: Mapping[str, str]) -> None:
         """Read the environment variables that stand for flags; the others are counted."""
@@ -109,6 +112,10 @@ class _Reader:
             if not is_flag(word) and models:
                 models -= 1
                 continue
+            if not self.started and not is_flag(word) and rest:
+                known = ", ".join(dict.fromkeys(" ".join(program) for program in PROGRAMS))
+                self.faults.append(Fault(word, f"a flag, or one of {known}", "an unknown command"))
+                break
             written, equals, text = word.partition("=")
             self._argument(written, text if equals else None, rest)
         for name, data in self.nested.items():

@@ -81,15 +81,16 @@ def trimmed(config: dict[str, Any]) -> dict[str, Any]:
     for key, value in config.items():
         if key in SECTIONS and isinstance(value, dict):
             kept[key] = trimmed(value)
-        elif key in WHOLE and value:
-            kept[key] = value
-        elif not (value in (None, [], "") or isinstance(value, dict | float) or _is_noise(key)):
+        elif _is_kept(key, value):
             kept[key] = value
     return kept
 
 
-def _is_noise(key: str) -> bool:
-    return key.endswith(_NOISE) or key == "transformers_version"
+def _is_kept(key: str, value: Any) -> bool:
+    if value in (None, [], "") or key in WHOLE:
+        return bool(value)
+    noise = key.endswith(_NOISE) or key == "transformers_version"
+    return not noise and not isinstance(value, dict | float)
 
 
 def specs_of(config: dict[str, Any]) -> Counter[str]:

@@ -164,3 +164,27 @@ def test_human_counts(text: str, count: int | None) -> None:
 def test_a_decimal_before_a_binary_suffix_is_refused() -> None:
     with pytest.raises(Misfit):
         human_count("1.5M", SUFFIXES)
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("vllm serve ORG/M -tp 2 > v.log 2>&1 &", ("ORG/M", "-tp", "2")),
+        ("vllm serve ORG/M -tp 2 2>&1 | tee v.log", ("ORG/M", "-tp", "2")),
+        ("vllm serve ORG/M --port 80 && curl x", ("ORG/M", "--port", "80")),
+        ("docker run --entrypoint vllm vllm/vllm-openai:v0.29.0 serve ORG/M -pp 2", "ORG/M -pp 2"),
+        ("docker run -p 80:80 ghcr.io/ggml-org/llama.cpp:server-cuda -m x -c 8", "-m x -c 8"),
+        ("python3 -m tensorrt_llm.commands.serve ORG/M --tp_size 2", "ORG/M --tp_size 2"),
+        ("python -m atom.entrypoints.openai_server --model ORG/M -tp 8", "--model ORG/M -tp 8"),
+    ],
+)
+def test_a_command_ends_where_the_shell_goes_on(line: str, arguments: Any) -> None:
+    expected = tuple(arguments.split()) if isinstance(arguments, str) else arguments
+    assert read_line(line.split()).arguments == expected
+
+
+@pytest.mark.parametrize("line", ["llama-bench -m x", "python -m sglang_router.launch_server -x y"])
+def test_an_unknown_command_is_one_fault(line: str) -> None:
+    said = fault("--eager", *line.split())
+    assert said.startswith(f"{line.split()[0]}: expected a flag, or one of vllm serve, ")
+    assert said.count("expected") == 1

@@ -1,4 +1,7 @@
-"""What a llama-server line may carry beside the modelled flags (tools/server/README.md, 0.3.36)."""
+"""What a line of llama-server or llama-cli may carry beside the modelled flags.
+
+(tools/server/README.md and tools/cli/README.md as of llama-cpp-python 0.3.36.)
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,13 @@ tools tools-runtime top-k top-nsigma top-p typical ui-config ui-config-file verb
 video-ffmpeg-dir video-fps video-timestamp-interval xtc-probability xtc-threshold yarn-attn-factor
 yarn-beta-fast yarn-beta-slow yarn-ext-factor yarn-orig-ctx
 """
+_CLI_SWITCHES = """
+conversation single-turn interactive interactive-first simple-io multiline-input show-timings
+no-display-prompt display-prompt
+"""
+_CLI_VALUES = "prompt file binary-file image audio system-prompt system-prompt-file"
 _OPTIONAL = """
-docker-repo fit log-colors reasoning
+color docker-repo fit log-colors reasoning
 """
 _MEASURED_SWITCHES = """
 lora-init-without-apply mmproj-auto mmproj-offload no-host op-offload repack
@@ -54,6 +62,16 @@ control-vector control-vector-scaled image-max-tokens image-min-tokens load-mode
 mmproj mmproj-device mmproj-url
 """
 _SPELLINGS = {
+    "-p": "--prompt",
+    "-f": "--file",
+    "-bf": "--binary-file",
+    "-sys": "--system-prompt",
+    "-sysf": "--system-prompt-file",
+    "-cnv": "--conversation",
+    "-st": "--single-turn",
+    "-i": "--interactive",
+    "-if": "--interactive-first",
+    "-mli": "--multiline-input",
     "--cache-type-k-draft": "--spec-draft-type-k",
     "--cache-type-v-draft": "--spec-draft-type-v",
     "--cpu-mask-batch-draft": "--spec-draft-cpu-mask-batch",
@@ -197,8 +215,8 @@ def _names(text: str, arity: Arity) -> dict[str, Arity]:
 _REFUSED = {name: f"a line without it (not modelled: {why})" for name, why in _NOT_MODELLED.items()}
 DIALECT = Dialect(
     harmless={
-        **_names(_SWITCHES, "switch"),
-        **_names(_VALUES, "value"),
+        **_names(_SWITCHES + _CLI_SWITCHES, "switch"),
+        **_names(_VALUES + _CLI_VALUES, "value"),
         **_names(_OPTIONAL, "optional"),
     },
     measured={**_names(_MEASURED_SWITCHES, "switch"), **_names(_MEASURED_VALUES, "value")},

@@ -1,4 +1,7 @@
-"""What an SGLang launch line may carry beside the modelled flags (arg_groups/fields of 0.5.23)."""
+"""What an SGLang launch line may carry beside the modelled flags.
+
+(arg_groups/fields of 0.5.23, and names that 0.5 had before.)
+"""
 
 from __future__ import annotations
 
@@ -141,6 +144,8 @@ disable-shared-experts-fusion enable-deepep-moe enable-dp-lm-head enable-ep-moe 
 enable-fp32-lm-head enable-lora enable-memory-saver enable-mscclpp enable-multimodal
 enable-nccl-nvls enable-paged-experts enable-symm-mem enable-torch-compile
 enable-two-batch-overlap encoder-only language-model-only language-only ple-offload-embedding
+enable-piecewise-cuda-graph disable-piecewise-cuda-graph enable-flashinfer-trtllm-moe
+enable-flashinfer-cutlass-moe keep-mm-feature-on-device
 """
 _MEASURED_VALUES = """
 cpu-offload-gb cuda-graph-backend-decode cuda-graph-backend-prefill cuda-graph-config
@@ -150,10 +155,11 @@ load-format max-loaded-loras max-lora-rank max-loras-per-batch max-prefill-token
 mm-feature-transport mm-preprocess-cache-size-mb modelopt-quant moe-a2a-backend moe-dense-tp-size
 moe-dp-size moe-runner-backend offload-group-size offload-mode offload-num-in-group
 offload-prefetch-step paged-experts-num-resident quantization quantization-param-path
-speculative-draft-model-quantization
+speculative-draft-model-quantization piecewise-cuda-graph-max-tokens piecewise-cuda-graph-compiler
 """
 _MEASURED_LISTS = """
 cuda-graph-bs cuda-graph-bs-decode cuda-graph-bs-prefill lora-paths lora-target-modules
+piecewise-cuda-graph-tokens
 """
 _NOT_MODELLED = {
     "enable-hisparse": "host tokens behind a device token",
@@ -224,6 +230,10 @@ DIALECT = Dialect(
         "--fp8-gemm-backend": "--fp8-gemm-runner-backend",
         "--fp4-gemm-backend": "--fp4-gemm-runner-backend",
         "--enable-hicache": "--enable-hierarchical-cache",
+        "--nsa-prefill-backend": "--dsa-prefill-backend",
+        "--nsa-decode-backend": "--dsa-decode-backend",
+        "--nsa-prefill": "--dsa-prefill-backend",
+        "--nsa-decode": "--dsa-decode-backend",
         "--nccl-init-addr": "--dist-init-addr",
         "--attention-data-parallel-size": "--attn-dp-size",
         "--attention-context-parallel-size": "--attn-cp-size",
