@@ -47,7 +47,7 @@ CASES = {
         "[2026-09-12 00:22:48 TP0] max_total_num_tokens=501939, chunked_prefill_size=8192, "
         "max_prefill_tokens=16384, max_running_requests=4096, context_len=40960, "
         "available_gpu_mem=5.00 GB",
-        ("501939", "=8192", "requests=4096", "len=40960"),
+        ("501939", "=8192", "tokens=16384", "requests=4096", "len=40960"),
     ),
     "sglang states": (
         "Qwen3.5-27B --engine sglang --available 40GiB",
@@ -107,7 +107,30 @@ CASES = {
         "Meta-Llama-3.1-8B --engine tensorrt-llm --max_seq_len 8192 --available 20GiB",
         "[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 256 [window size=8192], tokens per "
         "block=32, primary blocks=5120, secondary blocks=0",
-        ("block=32", "5120"),
+        ("sequence: 256", "size=8192", "block=32", "5120"),
+    ),
+    "vllm one line": (
+        f"{QWEN8[:23]} --available 57.5GiB --max-model-len 32768",
+        "(EngineCore pid=1) INFO [kv_cache_utils.py:2320] GPU KV cache size: 418,688 tokens, "
+        "Maximum concurrency for 32,768 tokens per request: 12.78x",
+        ("418,688", "32,768", "12.78"),
+    ),
+    "vllm auto-fit": (
+        f"{QWEN8[:23]} --available 4GiB --max-model-len auto",
+        "INFO Auto-fit max_model_len: reduced from 40960 to 29104 to fit in available GPU memory "
+        "(4.0 GiB available for KV cache)",
+        ("40960", "29104", "(4.0"),
+    ),
+    "vllm compressed": (
+        "DeepSeek-V4-Flash --engine vllm --available 40GiB --max-model-len 131072",
+        "GPU KV cache size: 780,765 tokens, Maximum concurrency for 131,072 tokens per request: "
+        "5.96x",
+        ("780,765", "131,072", "5.96"),
+    ),
+    "llama.cpp sequences": (
+        "Qwen3-8B --engine llama.cpp --ctx-size 16384 --parallel 2 --available 20GiB",
+        "llama_context: n_seq_max     = 2",
+        ("2",),
     ),
 }
 

@@ -157,6 +157,7 @@ def figures(
     context = context_of(architecture, settings)
     lines = {"n_ctx": str(context.total), "n_ctx_seq": str(context.cells)}
     lines |= {"n_batch": str(context.batch), "n_ubatch": str(context.ubatch)}
+    lines["n_seq_max"] = str(context.sequences)
     total = 0
     for cache in token_caches(architecture, settings):
         total += plan.blocks[cache.name] * PAD * (cache.key_bytes + cache.value_bytes)

@@ -106,10 +106,12 @@ def _section(
 def reserve_bytes(total: int, settings: Mapping[str, Any]) -> int:
     """Slack behind the default share, in MiB: 512 + 1.5 x max(chunk, 2048) + 128 x tp x pp.
 
+    Without chunks --max-prefill-tokens stands for one.
+
     At least 10 GiB on cards above 60 GiB (memory_hook.py of 0.5.23; its graph terms, which depend
     on the batch sizes that are captured, are left out).
     """
-    chunk = max(chunk_tokens(settings), 2048)
+    chunk = max(chunk_tokens(settings) or int(settings["max_prefill_tokens"]), 2048)
     ranks = int(settings["tp_size"]) * int(settings["pp_size"])
     reserve = 512 + chunk * 3 // 2 + 128 * ranks
     return MIB * (max(reserve, FLOOR_MIB) if total > LARGE_CARD_BYTES else reserve)

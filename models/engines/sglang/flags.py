@@ -64,6 +64,7 @@ FLAGS = (
     Flag("--max-total-tokens", "count", None, "tokens of the pool at most"),
     Flag("--max-running-requests", "count", None, "requests at once"),
     Flag("--chunked-prefill-size", "word", None, "prefill chunk in tokens; -1 switches it off"),
+    Flag("--max-prefill-tokens", "count", 16384, "tokens of a prefill batch"),
     Flag("--disable-radix-cache", "switch", False, "no prefix reuse"),
     Flag("--disable-overlap-schedule", "switch", False, "one batch in flight"),
     Flag("--swa-full-tokens-ratio", "number", None, "window tokens for a full token (0.8)"),

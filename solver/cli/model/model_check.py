@@ -110,7 +110,8 @@ def _logged(text: str, match: re.Match[str], value: str) -> list[Number] | str |
     if not wanted:
         return rest or None
     after = numbers_in(rest)
-    if after and rest.startswith(after[0].text):
+    words = _plain(re.split(NUMBER, value, maxsplit=1)[0])
+    if after and (rest.startswith(after[0].text) or (words and _plain(rest).startswith(words))):
         return after[:wanted]
     before = re.search(rf"({NUMBER}) ?$", text[: match.start()])
     return numbers_in(before[1] + _unit_of(match[0])) if before else None

@@ -53,6 +53,7 @@ def more_figures(
     known = resolve(architecture, settings)
     longest, chunk = context_tokens(architecture, known), chunk_tokens(known)
     printed = {"chunked_prefill_size": chunk, "context_len": longest}
+    printed["max_prefill_tokens"] = known["max_prefill_tokens"]
     return {label: str(value) for label, value in printed.items() if value}
 
 
@@ -87,6 +88,13 @@ def _differences(match: re.Match[str], name: str, plans: Sequence[Figures]) -> I
 
 
 def _vllm(figures: Figures, problem: Problem) -> Iterator[Form]:
+    if "Auto-fit max_model_len" in figures:
+        asked, fits = numbers_in(figures["Auto-fit max_model_len"])
+        own = {"asked": asked.text, "fits": fits.text}
+        own["available"] = figures["Available KV cache memory"]
+        words = rf"reduced from (?P<asked>{_N}) to (?P<fits>{_N})"
+        room = rf"(?: to fit in .*?\((?P<available>{_N} GiB))?"
+        yield Form(re.compile(rf"Auto-fit max_model_len: {words}{room}"), (("auto-fit: ", own),))
     if "num_gpu_blocks" in figures:
         pools = (("", {"num_gpu_blocks": figures["num_gpu_blocks"]}),)
         override = r"Overriding num_gpu_blocks=[\d,]+ with num_gpu_blocks_override="
@@ -127,6 +135,10 @@ def _trtllm(figures: Figures, problem: Problem) -> Iterator[Form]:
         if re.fullmatch(r"pool group \d+ slots", label)
     ]
     size = f"{int(figures['total bytes']) / GIB:.2f} GiB"
+    longest = max((r.capacity for batch in problem.batches for r in batch.requests), default=0)
+    whole = {"per_sequence": str(-(-longest // each)), "window": str(longest)}
+    if not longest or any(cache.kind != "full" for cache in problem.caches):
+        whole = {}
     pools = tuple(
         (
             f"{name} ",
@@ -135,13 +147,15 @@ def _trtllm(figures: Figures, problem: Problem) -> Iterator[Form]:
                 "tokens_per_block": str(each),
                 "tokens": str(count * each),
                 "allocated": size,
+                **whole,
             },
         )
         for name, count in slots
     )
     per = rf"(?P<tokens_per_block>{_N})"
+    sequence = rf"blocks per sequence: (?P<per_sequence>{_N}) \[window size=(?P<window>{_N})\], "
     for words in (
-        rf"tokens per block={per}, primary blocks=(?P<blocks>{_N})",
+        rf"(?:{sequence})?tokens per block={per}, primary blocks=(?P<blocks>{_N})",
         rf"Number of tokens per block: {per}",
         rf"Number of blocks in KV cache primary pool: (?P<blocks>{_N})",
         rf"Allocated (?P<allocated>{_N} GiB) for max tokens in paged KV cache \((?P<tokens>{_N})\)",
