@@ -44,7 +44,6 @@ app = typer.Typer(
     name="kvplan",
     help=_HELP,
     epilog=_EPILOG,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -74,7 +73,7 @@ app.command(
 )(frontier)
 app.command(
     epilog=_example("kvplan matrix config.json --weights-gib 15.3 --vary gpu=L40S,H100-80GB"),
-    short_help="Start models with many settings on paper, one row for each.",
+    short_help="Compare models, cards and settings, one row for each start.",
     context_settings={"ignore_unknown_options": True},
 )(matrix)
 app.command(

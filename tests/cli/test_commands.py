@@ -63,6 +63,14 @@ def test_an_unknown_command_is_one_line(capsys: Capture) -> None:
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "at", "found"), [("kvplan so", 1, "solve"), ("kvplan solve --so", 2, "--solver")]
+)
+def test_a_shell_completes_commands_and_options(words: str, at: int, found: str) -> None:
+    asked = {"_KVPLAN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+    assert spawn(environment={**os.environ, **asked}).out.split() == [found]
+
+
 def test_version(capsys: Capture) -> None:
     assert run_kvplan(capsys, "--version") == (0, f"kvplan {version('kvplan')}\n", "")
 
