@@ -52,9 +52,9 @@ def pools_of(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLog])
         pools = read(start, ranks, records)
         if pools:
             return pools
-    raise InvalidProblem.at(
-        start.source, "a count, and the bytes that it takes or may take", "a log without them"
-    )
+    expected = "a count, and the bytes that it takes or may take"
+    got = "a log without them (check-log says what it holds; kvplan model CONFIG needs less)"
+    raise InvalidProblem.at(start.source, expected, got)
 
 
 def _of_caches(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLog]) -> list[Pool]:

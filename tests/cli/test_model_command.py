@@ -183,3 +183,14 @@ def test_a_config_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_log_line_may_go_on_after_the_figure(line: str, differs: bool) -> None:
     figures = {"GPU KV cache size": "302,921 tokens", "max_total_num_tokens": "4096"}
     assert bool(check_lines(figures, [line])) is differs
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "atom", "llama.cpp"])
+def test_a_card_without_weights_asks_for_the_weights(
+    engine: str, configs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(capsys, f"Qwen3-8B.json --engine {engine}", "--gpu", "RTX 4090")
+    assert done.code == 2
+    assert done.err.startswith("--weights-gib: expected GiB of weights on one rank")
+    bare = run(capsys, f"Qwen3-8B.json --engine {engine}")
+    assert bare.err.startswith(f"--engine {engine}: expected --available")

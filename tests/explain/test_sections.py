@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import InvalidProblem, Problem
+from kvplan import Infeasible, InvalidProblem, Problem, plan
 
 DATA: dict[str, Any] = {
     "ranks": [{"name": "r0", "quota": 1000}],
@@ -75,8 +75,16 @@ def test_bad_variants(variants: Any, line: str) -> None:
 
 
 def test_neither_section_changes_the_plan() -> None:
-    from kvplan.solver import plan
-
     plain = plan(Problem.model_validate(DATA))
     parts = {"relax": ["blocks:kv"], "variants": [{"name": "a", "set": ["ranks.r0.quota=9"]}]}
     assert plan(Problem.model_validate({**DATA, **parts})).digest == plain.digest
+
+
+def test_a_variant_that_does_not_help_is_named() -> None:
+    """A name with a dot is no path, so the path is its index; the reason has the name."""
+    named = {"name": "--share 0.95", "set": ["ranks.r0.quota=1"]}
+    short = {**DATA, "ranks": [{"name": "r0", "quota": 0}], "variants": [named]}
+    with pytest.raises(Infeasible) as refusal:
+        plan(Problem.model_validate(short))
+    (reason,) = (r.reason for r in refusal.value.ruled_out if r.change == "variants[0]")
+    assert reason.startswith("--share 0.95 does not help: ")

@@ -9,6 +9,7 @@ from kvplan.models.engines.atom.entries import block_bytes, entries_of_request, 
 from kvplan.models.engines.atom.flags import block_tokens, stage_layers
 from kvplan.models.engines.atom.served import check_served
 from kvplan.models.engines.layers import Architecture, refuse_cross
+from kvplan.models.engines.missing import no_budget
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
@@ -103,7 +104,7 @@ def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
     total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
     if total is None or (settings["peak_torch"] is None and weights is None):
         expected = "--available, or --gpu with --peak-torch or --weights-gib"
-        raise InvalidProblem.at("--engine atom", expected, "no budget")
+        raise no_budget("atom", expected, settings)
     share = settings["gpu_memory_utilization"]
     memory: dict[str, Any] = {"total": total, "utilization": "0.9" if share is None else share}
     memory |= {"safety": total * SAFETY_PERCENT // 100, "connector": int(settings["connector"])}

@@ -24,6 +24,7 @@ from kvplan.models.engines.llamacpp.flags import (
 )
 from kvplan.models.engines.llamacpp.offload import device_bytes, first_cached, layer_count
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
+from kvplan.models.engines.missing import no_budget
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
@@ -93,7 +94,7 @@ def _quota(architecture: Architecture, settings: Mapping[str, Any]) -> int:
             weights = device_bytes(architecture, settings, listed)
     if total is None or weights is None:
         expected = "--available, or --gpu and --weights-gib"
-        raise InvalidProblem.at("--engine llama.cpp", expected, "no budget")
+        raise no_budget("llama.cpp", expected, settings)
     return max(0, int(total) - int(weights))
 
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.sglang.cells import stage_counts
 from kvplan.models.engines.sglang.flags import chunk_tokens
 from kvplan.models.engines.stage_weights import StageWeights, stage_weights
@@ -88,7 +89,7 @@ def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
     total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
     if total is None or weights is None:
         expected = "--available, or --free-before-load and --free-after-load, or --gpu and weights"
-        raise InvalidProblem.at("--engine sglang", expected, "no budget")
+        raise no_budget("sglang", expected, settings)
     scaled = CONTEXT_BYTES * Fraction(share if share is not None else 1)
     other = {"weights": int(weights), "context (estimated)": -int(-scaled // 1)}
     return {"memory": _section(int(total), other, share, settings)}

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Recurrent, refuse_cross
+from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
 from kvplan.models.engines.trtllm.flags import SERVER, SERVER_REQUESTS, requests_of
 from kvplan.models.engines.trtllm.manager import (
@@ -70,7 +71,7 @@ def quota_of(settings: Mapping[str, Any]) -> int:
         total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
         if total is None or weights is None:
             expected = "--available or --free, or --gpu and --weights-gib"
-            raise InvalidProblem.at("--engine tensorrt-llm", expected, "no budget")
+            raise no_budget("tensorrt-llm", expected, settings)
         free = max(0, int(total) - int(weights))
     return int(free * share)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.vllm.graphs import captures, charges_graphs
 from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens, utilization
 from kvplan.models.engines.vllm.launch.versions import Version, version_of
-from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
 from kvplan.models.units import human_bytes
 
@@ -99,7 +99,7 @@ def rank_budget(
     total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
     if total is None or weights is None:
         expected = "--available or --kv-cache-memory-bytes, or --gpu and --weights-gib"
-        raise InvalidProblem.at("--engine vllm", expected, "no budget")
+        raise no_budget("vllm", expected, settings)
     memory: dict[str, Any] = {"total": total, "utilization": utilization(settings, version).value}
     guessed = {
         estimate.term: estimate.bytes for estimate in estimates(architecture, settings, version)

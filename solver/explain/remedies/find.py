@@ -58,7 +58,8 @@ def _variants(what_if: WhatIf) -> Iterator[Remedy | RuledOut]:
         except UnprovenError:
             continue
         if not helps:
-            yield RuledOut(change, f"does not help: {what_if.why_not(*variant.set)}")
+            who = "" if variant.name in change else f"{variant.name} "
+            yield RuledOut(change, f"{who}does not help: {what_if.why_not(*variant.set)}")
             continue
         flags = " ".join(f"--set {quote(entry)}" for entry in variant.set)
         note = f" ({variant.note})" if variant.note else ""
