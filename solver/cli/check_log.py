@@ -27,14 +27,14 @@ def check_log(
     ] = False,
     diff: Annotated[
         bool,
-        typer.Option("--diff", help="Say what changed between two logs, and what moved the count."),
+        typer.Option("--diff", help="Show what changed between two logs and what moved the count."),
     ] = False,
 ) -> int:
     """Recompute the memory figures of a server log, and see whether its ranks agree.
 
-    Reads ATOM, vLLM, SGLang, TensorRT-LLM, llama.cpp, ollama and LMDeploy, compressed with gzip or
-    not. Several logs of one rank each are the ranks of one start; a log of many ranks is a start of
-    its own. A start that failed is explained in its own words, with what to change.
+    Reads ATOM, vLLM, SGLang, TensorRT-LLM, llama.cpp, ollama and LMDeploy, gzip or plain text.
+    Several logs of one rank each are the ranks of one start; a log of many ranks is a start of its
+    own. A failed start is explained in the engine's words, with what to change.
     """
     from kvplan.solver.logs.reading.scan import scan
     from kvplan.solver.report.logs import log_data, log_document

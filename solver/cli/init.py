@@ -31,8 +31,8 @@ def init(
         typer.Option(
             "--for",
             metavar="[llama.cpp|vllm|manager|moe]",
-            help="One card; GPUs behind vLLM; a KV-cache manager's pools and chunk; experts on "
-            "a small card.",
+            help="One card with llama.cpp, GPUs with vLLM, the pools and chunk of a KV-cache "
+            "manager, or experts on a small card (moe).",
         ),
     ] = "llama.cpp",
 ) -> int:

@@ -31,17 +31,17 @@ def layout(
     engine: Annotated[
         str | None,
         typer.Option(
-            metavar="vllm", show_default=False, help="Of a model: whose flags follow (vllm)."
+            metavar="vllm", show_default=False, help="For a model: the engine whose flags follow."
         ),
     ] = None,
     gpu: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a model: a card of the table.")
+        str | None, typer.Option(metavar="NAME", help="For a model: a card, such as H100-80GB.")
     ] = None,
     total: Annotated[
-        str | None, typer.Option(metavar="BYTES", help="Of a model: total of the card.")
+        str | None, typer.Option(metavar="BYTES", help="For a model: total memory of the card.")
     ] = None,
     weights_gib: Annotated[
-        str | None, typer.Option(metavar="GIB", help="Of a model: weights on one rank.")
+        str | None, typer.Option(metavar="GIB", help="For a model: weights on one rank.")
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -57,15 +57,15 @@ def layout(
         typer.Option(
             "--print",
             metavar="[report|json|question|problem]",
-            help="report; json, one document; question, to edit and ask again; problem, of the "
-            "chosen layout, for kvplan solve.",
+            help="report; json (one document); question (to edit and ask again); problem (the "
+            "chosen layout, for kvplan solve).",
         ),
     ] = "report",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --print json.")] = False,
 ) -> int:
     """Choose pages, block sizes and groups of a hybrid model's caches, and prove the choice.
 
-    The engine's own rule is compared under the same permissions.
+    The engine's own rule is compared under the same limits.
     """
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.typed import Budget

@@ -17,8 +17,8 @@ def matrix(
         typer.Argument(
             metavar="MODEL... [FLAG...]",
             show_default=False,
-            help="Models: a config.json, a folder or a GGUF file each. Behind them the "
-            "engine's own flags that every row has.",
+            help="Models, each a config.json, a folder or a GGUF file. Flags of the engine after "
+            "them apply to every row.",
         ),
     ] = None,
     vary: Annotated[
@@ -32,20 +32,20 @@ def matrix(
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp", help="Whose rules."),
+        typer.Option(metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp", help="The engine."),
     ] = "vllm",
     weights_gib: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[MODEL=]GIB",
-            help="Weights of a whole model; the GPUs of a replica hold an even share each. "
-            "Repeatable. A folder or GGUF file with weights says it by itself.",
+            help="Weights of the whole model; each GPU of a replica holds an even share. "
+            "Repeatable. Not needed for a folder or GGUF file with weights.",
         ),
     ] = None,
     tokens: Annotated[
         int | None,
         typer.Option(
-            metavar="TOKENS", min=1, help="Length of a request; default the longest allowed."
+            metavar="TOKENS", min=1, help="Length of a request; default: the longest allowed."
         ),
     ] = None,
     users: Annotated[
@@ -72,7 +72,7 @@ def matrix(
         bool, typer.Option("--json", help="Print the table as one JSON document, a list of rows.")
     ] = False,
 ) -> int:
-    """Start models with every combination of settings, on paper; print one row for each."""
+    """Plan models under every combination of settings; print one row for each start."""
     models, flags = split_words(words or [])
     changes, target = read_changes(vary or [], form="NAME=A,B,C"), target_of(out, TABLES)
 

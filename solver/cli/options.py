@@ -12,7 +12,7 @@ from kvplan.models.plan import Solver
 SOLVERS: tuple[Solver, ...] = ("cp-sat", "auto", "bisect")
 
 ProblemFile = Annotated[
-    str, typer.Argument(metavar="FILE", help="Problem in YAML or JSON; - is standard input.")
+    str, typer.Argument(metavar="FILE", help="Problem in YAML or JSON; - reads standard input.")
 ]
 Overrides = Annotated[
     list[str] | None,

@@ -11,13 +11,14 @@ import typer
 
 def schema(
     of_plan: Annotated[
-        bool, typer.Option("--plan", help="Of a plan, as solve --json prints it.")
+        bool, typer.Option("--plan", help="The schema of a plan, as solve --json prints it.")
     ] = False,
     of_layout: Annotated[
-        bool, typer.Option("--layout", help="Of a question that kvplan layout reads.")
+        bool, typer.Option("--layout", help="The schema of a question for kvplan layout.")
     ] = False,
     of_answer: Annotated[
-        bool, typer.Option("--layout-answer", help="Of its answer, as layout --json prints it.")
+        bool,
+        typer.Option("--layout-answer", help="The schema of a layout, as layout --json prints it."),
     ] = False,
 ) -> int:
     """Print the JSON Schema of a problem file."""

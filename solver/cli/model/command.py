@@ -15,7 +15,7 @@ def model(
             metavar="CONFIG",
             show_default=False,
             help="The model's config.json, its folder, or a GGUF file; - is standard input. "
-            "Only --flags does without.",
+            "Optional with --from-log and --flags.",
         ),
     ] = None,
     engine: Annotated[
@@ -23,15 +23,16 @@ def model(
         typer.Option(
             metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp",
             show_default=False,
-            help="Whose rules; its own flags follow (--flags lists them), or its whole command "
-            "line behind --. Default: the engine of that line, else vllm.",
+            help="The engine. Its own flags follow (--flags lists them), or paste its whole "
+            "command line behind --. Default: the engine of that line, else vllm.",
         ),
     ] = None,
     gpu: Annotated[
         str | None, typer.Option(metavar="NAME", help="A card of the table, such as H100-80GB.")
     ] = None,
     total: Annotated[
-        str | None, typer.Option(metavar="BYTES", help="Total of the card, as its driver says.")
+        str | None,
+        typer.Option(metavar="BYTES", help="Total of the card, as the driver reports it."),
     ] = None,
     weights_gib: Annotated[
         str | None,
@@ -49,17 +50,17 @@ def model(
         str | None,
         typer.Option(
             metavar="LOG",
-            help="The start of a server's log: with CONFIG its flags and readings, without CONFIG "
-            "the problem that its figures describe.",
+            help="Take flags and readings from a server's log; without CONFIG, print the problem "
+            "that its figures describe.",
         ),
     ] = None,
     optimize: Annotated[
-        bool, typer.Option("--optimize", help="Free what the engine fixes; say what to set.")
+        bool, typer.Option("--optimize", help="Find the best settings, and print the flags to set.")
     ] = False,
     mean_tokens: Annotated[
         str | None,
         typer.Option(
-            metavar="TOKENS", help="Length of a request for --optimize; default the longest."
+            metavar="TOKENS", help="Typical request for --optimize; default: the longest."
         ),
     ] = None,
     flags: Annotated[
@@ -71,7 +72,7 @@ def model(
 ) -> int:
     """Print the problem whose plan is what an engine would do with a model.
 
-    The engine's own printed figures follow from the plan and stand above the problem as comments.
+    The figures that the engine would log stand above it as comments.
     """
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
