@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel, IntVar
+
+MOST_PATTERNS = 20_000
+"""Ways to fill a group beyond which CP-SAT deals layer by layer."""
 
 Dealt = tuple[tuple[int, ...], ...]
 """Layers of each bucket in each group: [group][bucket]."""
@@ -47,42 +55,115 @@ def is_settled(sizes: Sequence[int], counts: Sequence[int], groups: int) -> bool
 
 @lru_cache(maxsize=4096)
 def dealt_best(sizes: tuple[int, ...], counts: tuple[int, ...], groups: int) -> Dealt:
-    """Deal so that the fullest group is smallest; by CP-SAT where greed does not prove it.
+    """Deal so that the fullest group is smallest: greedily, and by CP-SAT down to the bound.
 
-    minimise z with, for each group, sum of size x layers <= z; layers of each bucket add up.
+    Capacities between the bound and the greedy dealing are bisected: a larger one holds no less.
 
     Raises
     ------
-    SolverError : CP-SAT proves no optimum.
+    SolverError : CP-SAT settles a capacity neither way.
     """
-    greedy = dealt_greedily(sizes, counts, groups)
-    if fullest(sizes, greedy) == least_fullest(sizes, counts, groups):
-        return greedy
-    return _dealt_by_cpsat(sizes, counts, groups, greedy)
+    best = dealt_greedily(sizes, counts, groups)
+    low, high = least_fullest(sizes, counts, groups), fullest(sizes, best)
+    while low < high:
+        middle = (low + high) // 2
+        dealt = dealt_within(sizes, counts, groups, middle)
+        if dealt is None:
+            low = middle + 1
+        else:
+            best, high = dealt, fullest(sizes, dealt)
+    return best
 
 
-def _dealt_by_cpsat(
-    sizes: tuple[int, ...], counts: tuple[int, ...], groups: int, greedy: Dealt
-) -> Dealt:
+def dealt_within(
+    sizes: Sequence[int], counts: Sequence[int], groups: int, capacity: int
+) -> Dealt | None:
+    """Deal to groups of at most `capacity` bytes; None where that is proven impossible."""
+    ways = prod(
+        min(count, capacity // size) + 1 for size, count in zip(sizes[1:], counts[1:], strict=True)
+    )
+    deal = _by_patterns if ways <= MOST_PATTERNS else _by_groups
+    return deal(sizes, counts, groups, capacity)
+
+
+def _by_patterns(
+    sizes: Sequence[int], counts: Sequence[int], groups: int, capacity: int
+) -> Dealt | None:
+    """x[p] groups hold pattern p, a multiset of layers that fits: sum x <= groups.
+
+    For each bucket, sum of x[p] x its layers in p >= n: what is beyond n is taken out again.
+    """
     from ortools.sat.python import cp_model
 
-    from kvplan.models import SolverError
+    model = cp_model.CpModel()
+    patterns = list(_patterns(sizes, counts, capacity))
+    uses = [model.new_int_var(0, groups, "") for _ in patterns]
+    model.add(sum(uses) <= groups)
+    for kind, count in enumerate(counts):
+        held = (pattern[kind] * n for pattern, n in zip(patterns, uses, strict=True))
+        model.add(sum(held) >= count)
+    value = _solved(model)
+    if value is None:
+        return None
+    chosen = [pattern for pattern, n in zip(patterns, uses, strict=True) for _ in range(value(n))]
+    return _exactly(chosen, counts, groups)
+
+
+def _by_groups(
+    sizes: Sequence[int], counts: Sequence[int], groups: int, capacity: int
+) -> Dealt | None:
+    """n[g, k] layers of bucket k in group g: for each g, sum of n x size <= capacity."""
+    from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    most = fullest(sizes, greedy)
-    top = model.new_int_var(least_fullest(sizes, counts, groups), most, "top")
-    held = [[model.new_int_var(0, n, "") for n in counts] for _ in range(groups)]
+    held = [[model.new_int_var(0, count, "") for count in counts] for _ in range(groups)]
     loads = [sum(size * n for size, n in zip(sizes, group, strict=True)) for group in held]
     for load in loads:
-        model.add(load <= top)
+        model.add(load <= capacity)
     for before, after in pairwise(loads):
         model.add(before >= after)  # groups are alike
     for kind, count in enumerate(counts):
         model.add(sum(group[kind] for group in held) == count)
-    model.minimize(top)
+    value = _solved(model)
+    return None if value is None else tuple(tuple(map(value, group)) for group in held)
+
+
+def _solved(model: CpModel) -> Callable[[IntVar], int] | None:
+    """Solve for any solution; None where there is proven to be none."""
+    from ortools.sat.python import cp_model
+
+    from kvplan.models import SolverError
+
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
-    if solver.solve(model) != cp_model.OPTIMAL:
-        raise SolverError(f"CP-SAT did not deal {counts} layers to {groups} groups")
-    return tuple(tuple(solver.value(n) for n in group) for group in held)
+    status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
+        return None
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise SolverError("CP-SAT did not settle whether layers fit in their groups")
+    return solver.value
+
+
+def _patterns(
+    sizes: Sequence[int], counts: Sequence[int], capacity: int
+) -> Iterator[tuple[int, ...]]:
+    """Layers of each bucket that fit in a capacity, as many of the first as do."""
+    if len(sizes) == 1:
+        yield (min(counts[0], capacity // sizes[0]),)
+        return
+    for last in range(min(counts[-1], capacity // sizes[-1]) + 1):
+        for rest in _patterns(sizes[:-1], counts[:-1], capacity - last * sizes[-1]):
+            yield (*rest, last)
+
+
+def _exactly(chosen: Sequence[tuple[int, ...]], counts: Sequence[int], groups: int) -> Dealt:
+    """Take what patterns hold beyond the layers there are out again; fill up with empty groups."""
+    left = list(counts)
+    dealt = []
+    for pattern in chosen:
+        held = tuple(min(n, rest) for n, rest in zip(pattern, left, strict=True))
+        left = [rest - n for n, rest in zip(held, left, strict=True)]
+        dealt.append(held)
+    empty = (0,) * len(counts)
+    return tuple(dealt + [empty] * (groups - len(dealt)))

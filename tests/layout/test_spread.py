@@ -5,6 +5,9 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
+import pytest
+
+from kvplan.solver.layout import spread
 from kvplan.solver.layout.spread import (
     dealt_best,
     dealt_greedily,
@@ -25,7 +28,13 @@ def every_fullest(sizes: tuple[int, ...], counts: tuple[int, ...], groups: int) 
     return min(found)
 
 
-def test_the_fullest_group_is_the_smallest_of_all_ways() -> None:
+@pytest.mark.parametrize("most_patterns", [0, spread.MOST_PATTERNS])
+def test_the_fullest_group_is_the_smallest_of_all_ways(
+    most_patterns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dealt by patterns of a group, and layer by layer where those are too many."""
+    monkeypatch.setattr(spread, "MOST_PATTERNS", most_patterns)
+    dealt_best.cache_clear()
     random = Random(3)
     unsettled = 0
     for _ in range(120):
@@ -48,3 +57,10 @@ def test_greed_is_not_always_the_best() -> None:
     assert fullest(sizes, dealt_greedily(sizes, counts, 2)) == 13
     assert fullest(sizes, dealt_best(sizes, counts, 2)) == 12
     assert least_fullest(sizes, counts, 2) == 11
+
+
+def test_a_bound_that_no_dealing_meets_is_settled() -> None:
+    """Pages of 4, 3 and 2 in 42 groups: on average 4, but pages of 3 pair with nothing in 5."""
+    sizes, counts = (4, 3, 2), (14, 30, 11)
+    assert least_fullest(sizes, counts, 42) == 4
+    assert fullest(sizes, dealt_best(sizes, counts, 42)) == 6

@@ -35,11 +35,13 @@ def question_of(
 
     Raises
     ------
-    InvalidProblem : an encoder-decoder, whose cross caches are not laid out.
+    InvalidProblem : an encoder-decoder, whose cross caches are not laid out; or layers that vLLM's
+        packed grouping leaves out (windows of one width with pages of several sizes).
     """
     serving = server.serving
+    _check_whole(server)
     specs = list(promote(server.specs) if serving.unify_hybrid else server.specs)
-    held = [group.specs[0].kind for group in server.layout.groups]
+    held = [spec.kind for group in server.layout.groups for spec in group.specs]
     keys = [_key(spec, serving) for spec in specs]
     names = _names(list(dict.fromkeys(keys)))
     most = _most_tokens(specs, server)
@@ -75,6 +77,15 @@ def question_of(
     }
     question = LayoutQuestion.model_validate(data)
     return question, laid_out(question, server.layout, [names[key] for key in keys])
+
+
+def _check_whole(server: Server) -> None:
+    """Refuse a layout that does not place every layer once."""
+    placed = sorted(at for group in server.layout.groups for at in group.layers)
+    if placed != list(range(len(server.specs))) or not all(g.layers for g in server.layout.groups):
+        lost = len(server.specs) - len(placed)
+        expected = "layers that vLLM's grouping all places (ask without the engine's layout)"
+        raise InvalidProblem.at("--kv-cache-layout", expected, f"{lost} of them left out")
 
 
 def _key(spec: Spec, serving: Serving) -> Spec:
