@@ -107,6 +107,10 @@ class LayoutQuestion(Frozen):
     max_groups: Positive | None = Field(
         default=None, description="most groups (block tables), own pools included"
     )
+    max_prefix_tokens: Positive | None = Field(
+        default=None,
+        description="coarsest prefix-cache granularity: lcm of all block tokens, shards included",
+    )
     engine: Rules | None = Field(
         default=None, description="vLLM's rules to compare with; left out: none"
     )
@@ -126,6 +130,7 @@ class LayoutQuestion(Frozen):
             pages: Literal["uniform", "packed"] = "uniform",
             share_groups: bool = False,
             max_groups: int | None = None,
+            max_prefix_tokens: int | None = None,
             engine: Rules | Written | None = None,
         ) -> None: ...
 

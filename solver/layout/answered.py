@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from kvplan.models import CheckFailed, InvalidProblem
 from kvplan.models.engines.vllm.page_layout import layout_by_rules
 from kvplan.models.layouts import LayoutAnswer, LayoutQuestion, PageLayout
-from kvplan.models.layouts.answer import Compared, LayoutFigures, LayoutProof
+from kvplan.models.layouts.answer import Compared, Freedom, LayoutFigures, LayoutProof
 from kvplan.solver.layout.bounds import floor_bytes
 from kvplan.solver.layout.choose import best_found
 from kvplan.solver.layout.deal import page_layout
 from kvplan.solver.layout.figures import figures_of
 from kvplan.solver.layout.found import Seen
-from kvplan.solver.layout.freedom import fewer_groups, freedoms
+from kvplan.solver.layout.freedom import fewer_groups, finer_prefix, freedoms
 from kvplan.solver.layout.kinds import weights_of
 from kvplan.solver.layout.problem import problem_of
 from kvplan.solver.oracle.layouts import layout_faults
@@ -39,19 +40,32 @@ def answered(
         raise CheckFailed(f"the layout breaks a rule: {'; '.join(faults)}")
     if engine is None and question.engine is not None:
         engine = layout_by_rules(question)
+    compared = None if engine is None else _compared(question, engine, figures)
     return LayoutAnswer(
         name=question.name,
         layout=layout,
         figures=figures,
-        engine=None if engine is None else _compared(question, engine, figures),
-        freedom=tuple(freedoms(question)) if freedom else (),
+        engine=compared,
+        freedom=tuple(_freedom(question, figures, compared)) if freedom else (),
         fewer_groups=tuple(fewer_groups(question, figures.groups)) if freedom else (),
         proof=_proof(question, seen, found.rank[0]),
         problem=problem_of(question, layout),
     )
 
 
+def _freedom(
+    question: LayoutQuestion, best: LayoutFigures, engine: Compared | None
+) -> Iterator[Freedom]:
+    """Other permissions, and what the engine's finer prefix granularity would cost."""
+    yield from freedoms(question)
+    if engine is not None and 0 < engine.figures.prefix_tokens < best.prefix_tokens:
+        yield from finer_prefix(question, engine.figures.prefix_tokens)
+
+
 def _nothing_permitted(question: LayoutQuestion) -> tuple[str, str]:
+    if question.max_prefix_tokens is not None:
+        expected = "max_prefix_tokens that leave a layout"
+        return expected, str(question.max_prefix_tokens)
     if question.max_groups is not None:
         return "max_groups that leave a layout, or a page that all may take", str(
             question.max_groups

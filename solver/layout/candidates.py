@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, product
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -75,8 +76,7 @@ def arrangements(question: LayoutQuestion) -> Iterator[Arrangement]:
     holds = [False]
     if any(bucket.hold_full for bucket in question.buckets):
         holds.append(True)
-    for held_full in holds:
-        kinds = compact(kinds_of(question, held_full=held_full))
+    for held_full, kinds in _permitted(question, holds):
         free = [kind for kind in kinds if question.buckets[kind.place].own_pool]
         for leaving in chain.from_iterable(combinations(free, n) for n in range(len(free) + 1)):
             own = tuple(own_pool(kind) for kind in leaving)
@@ -84,6 +84,39 @@ def arrangements(question: LayoutQuestion) -> Iterator[Arrangement]:
             staying = [kind for kind in kinds if kind.place not in gone]
             for parts in shared_parts(staying, share=question.share_groups):
                 yield Arrangement(parts, own, held_full)
+
+
+def _permitted(
+    question: LayoutQuestion, holds: Sequence[bool]
+) -> Iterator[tuple[bool, tuple[Kind, ...]]]:
+    """The buckets by how windows are held, and by what their block tokens have in common."""
+    for held_full in holds:
+        kinds = compact(kinds_of(question, held_full=held_full))
+        if question.max_prefix_tokens is None:
+            yield held_full, kinds
+        else:
+            for within in within_prefix(kinds, question.max_prefix_tokens):
+                yield held_full, within
+
+
+def within_prefix(kinds: Sequence[Kind], most_tokens: int) -> Iterator[tuple[Kind, ...]]:
+    """Block tokens whose lcm is at most some tokens: those that divide one common multiple.
+
+    A common multiple up to half of the most has another one above it, so only those in
+    (most / 2, most] are tried; they are multiples of what all block tokens are multiples of.
+    """
+    spans = [kind.tokens * kind.shards for kind in kinds]
+    step = gcd(*(int(span) for each in spans for span in each))
+    if not step:  # states alone
+        yield tuple(kinds)
+        return
+    tried = set()
+    for common in range(most_tokens // step, most_tokens // step // 2, -1):
+        kept = [(span == 0) | (common * step % np.maximum(span, 1) == 0) for span in spans]
+        key = tuple(each.tobytes() for each in kept)
+        if key not in tried and all(each.any() for each in kept):
+            tried.add(key)
+            yield tuple(kind.only(each) for kind, each in zip(kinds, kept, strict=True))
 
 
 def own_pool(kind: Kind) -> Own:

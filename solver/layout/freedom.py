@@ -28,6 +28,12 @@ def freedoms(question: LayoutQuestion) -> Iterator[Freedom]:
         yield from _freed(question, "all of these", every)
 
 
+def finer_prefix(question: LayoutQuestion, tokens: int) -> Iterator[Freedom]:
+    """Solve within a prefix-cache granularity, such as that of the engine's own layout."""
+    within = f"a prefix granularity of {tokens:,} tokens, as the engine"
+    yield from _freed(question, within, {"max_prefix_tokens": tokens})
+
+
 def fewer_groups(question: LayoutQuestion, groups: int) -> Iterator[Freedom]:
     """Solve within fewer and fewer groups than an answer has, down to the fewest that there are.
 
@@ -53,6 +59,8 @@ def _grants(question: LayoutQuestion) -> Iterator[tuple[str, Changes]]:
         yield "buckets of one rule share groups", {"share_groups": True}
     if len(question.stages) == 1 and not all(bucket.own_pool for bucket in buckets):
         yield "a pool of its own for any bucket", {"buckets": _with(question, own_pool=True)}
+    if question.max_prefix_tokens is not None:
+        yield "any prefix granularity", {"max_prefix_tokens": None}
     if question.max_groups is not None:
         yield "any number of groups", {"max_groups": None}
 

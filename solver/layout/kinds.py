@@ -27,6 +27,7 @@ class Kind(NamedTuple):
     place : of the bucket in the question.
     layers : by stage, in the question's order of stages.
     tokens : block tokens of one shard that are permitted, ascending; [0] for a state.
+    shards : that a block's tokens are spread over.
     pages, blocks : at each of them, bytes of a layer's page and weighted blocks of the workload.
     family : retention rule; only buckets of one family can share a group.
     """
@@ -38,6 +39,12 @@ class Kind(NamedTuple):
     blocks: Array
     family: tuple[object, ...]
     pad: bool
+    shards: int = 1
+
+    def only(self, kept: Array) -> Kind:
+        """Permit some of the block tokens."""
+        tokens, pages, blocks = self.tokens[kept], self.pages[kept], self.blocks[kept]
+        return self._replace(tokens=tokens, pages=pages, blocks=blocks)
 
     @property
     def total_layers(self) -> int:
@@ -68,7 +75,8 @@ def kinds_of(question: LayoutQuestion, *, held_full: bool = False) -> tuple[Kind
         rate = bucket.token_bytes or 0
         pages = page_bytes(tokens, rate.numerator, rate.denominator, bucket.state_bytes or 0)
         layers = tuple(bucket.by_stage.get(stage, 0) for stage in question.stages)
-        found.append(Kind(index, layers, tokens, pages, blocks, _family(cache), bucket.pad))
+        family, shards = _family(cache), cache.shards or 1
+        found.append(Kind(index, layers, tokens, pages, blocks, family, bucket.pad, shards))
     return tuple(found)
 
 

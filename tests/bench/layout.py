@@ -55,8 +55,10 @@ PERMISSIONS: dict[str, dict[str, Any]] = {
     "uniform": {},
     "uniform, at most 12 groups": {"max_groups": 12},
     "uniform, own pools, shared groups": {"share_groups": True, "own": True},
+    "uniform, prefixes of at most 8,192 tokens": {"max_prefix_tokens": 8192},
     "packed": {"pages": "packed"},
     "packed, at most 12 groups": {"pages": "packed", "max_groups": 12},
+    "packed, prefixes of at most 8,192 tokens": {"pages": "packed", "max_prefix_tokens": 8192},
     "packed, shared groups": {"pages": "packed", "share_groups": True},
     "packed, own pools, shared groups": {"pages": "packed", "share_groups": True, "own": True},
 }

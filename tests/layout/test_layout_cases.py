@@ -61,6 +61,16 @@ def test_sm70_with_more_freedom_takes_less() -> None:
     assert least >= answer("sm70_draft").proof.floor_bytes
 
 
+def test_sm70_within_a_prefix_granularity() -> None:
+    """Blocks of 816 and 1,648 tokens share prefixes of 84,048; 4,096 cost little."""
+    split = "buckets.*.split=true"
+    free, fine = answer("sm70_draft", split), answer("sm70_draft", split, "max_prefix_tokens=4096")
+    assert free.figures.prefix_tokens == 84_048
+    assert fine.figures.prefix_tokens <= 4096
+    assert free.figures.bytes < fine.figures.bytes < Fraction("4.0") * GIB
+    assert free.freedom[-1].bytes == fine.figures.bytes
+
+
 @pytest.mark.parametrize(
     ("tokens", "quota", "width", "groups", "blocks", "printed"),
     [

@@ -32,6 +32,8 @@ def question(seed: int) -> LayoutQuestion:
     }
     if copies:
         data |= {"objective": "copies", "ranks": _ranks(random, buckets)}
+    if random.random() < 0.2:
+        data["max_prefix_tokens"] = random.randint(1, 24)
     if random.random() < 0.3:
         data["max_groups"] = random.randint(1, 4)
     return LayoutQuestion.model_validate(data)

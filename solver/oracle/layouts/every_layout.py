@@ -108,6 +108,21 @@ class _Tokens:
         ]
         self.rules = [(rule_of(bucket, full=held), each) for bucket, each, held in rows]
 
+    @property
+    def _reuses_prefixes(self) -> bool:
+        """Whether some prefix of at most max_prefix_tokens ends at a block's end in every group."""
+        most = self.question.max_prefix_tokens
+        spans = [
+            tokens * (bucket.shards or 1)
+            for bucket, tokens in zip(self.question.buckets, self.tokens, strict=True)
+            if tokens
+        ]
+        return (
+            most is None
+            or not spans
+            or any(all(prefix % span == 0 for span in spans) for prefix in range(1, most + 1))
+        )
+
     def alone(self, index: int) -> Fraction:
         """Bytes of a bucket in a pool of its own: all layers in one group."""
         layers = self.question.buckets[index].total_layers
@@ -118,6 +133,8 @@ class _Tokens:
 
         One group of all layers of one rule is always permitted: its blocks need no common page.
         """
+        if not self._reuses_prefixes:
+            return False
         most = self.question.max_groups
         if most is not None and len(grouping) + len(leaving) > most:
             return False

@@ -48,8 +48,22 @@ def _layers(question: LayoutQuestion, layout: PageLayout) -> Iterator[str]:
     wanted = Counter((name, at) for at, (name, _) in _places(question).items())
     for name, at in (placed - wanted) + (wanted - placed):
         yield f"layer {at} of {name}: expected once, is there {placed[name, at]} times"
+    yield from _prefix(question, layout)
     if question.max_groups is not None and len(layout.groups) > question.max_groups:
         yield f"groups: expected at most {question.max_groups}, are {len(layout.groups)}"
+
+
+def _prefix(question: LayoutQuestion, layout: PageLayout) -> Iterator[str]:
+    most = question.max_prefix_tokens
+    spans = {
+        group.block_tokens * (question.bucket(group.members[0].bucket).shards or 1)
+        for group in layout.groups
+        if group.block_tokens
+    }
+    if most is None or not spans:
+        return
+    if not any(all(prefix % span == 0 for span in spans) for prefix in range(1, most + 1)):
+        yield f"block tokens {sorted(spans)}: no prefix of at most {most} tokens fills them all"
 
 
 def _group(question: LayoutQuestion, layout: PageLayout, group: Group) -> Iterator[str]:
