@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,7 +66,7 @@ def explore(
         table = explored(problem, changes, progress=progress, executor=executor, keep_beside=target)
     if target is not None:
         write(table, target, lambda: sweep_charts_of(table, changes))
-    print_table(table, target, as_json=as_json)
+    print_table(table, target, as_json=as_json, in_bytes=_byte_fields(changes))
     return 0 if (table["status"] != "infeasible").any() else 1
 
 
@@ -168,8 +168,19 @@ def progress_bar() -> Iterator[Callable[[int, int | None], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def print_table(table: pandas.DataFrame, target: Path | None, *, as_json: bool) -> None:
-    """Print JSON, a line about the file that was written, or CSV, to standard output."""
+def _byte_fields(changes: dict[str, str]) -> tuple[str, ...]:
+    """Fields whose values have a unit."""
+    return tuple(path for path, values in changes.items() if values.rstrip()[-1:] == "B")
+
+
+def print_table(
+    table: pandas.DataFrame,
+    target: Path | None,
+    *,
+    as_json: bool,
+    in_bytes: Collection[str] = (),
+) -> None:
+    """Print JSON, a line about the file that was written, a table to read on a terminal, or CSV."""
     if as_json:
         plain = table.astype(object).where(table.notna(), None)
         sys.stdout.write(json.dumps(plain.to_dict("records")) + "\n")
@@ -179,5 +190,10 @@ def print_table(table: pandas.DataFrame, target: Path | None, *, as_json: bool) 
         counts = table["status"].value_counts(sort=False)
         found = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         sys.stdout.write(f"{len(table)} rows ({found}) in {one_line(str(target))}\n")
+    elif sys.stdout.isatty():
+        from kvplan.solver.report import show
+        from kvplan.solver.report.scenario_table import scenario_document
+
+        show(scenario_document(table, in_bytes), sys.stdout)
     else:
         sys.stdout.write(table.to_csv(index=False, lineterminator="\n"))

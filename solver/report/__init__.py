@@ -8,7 +8,7 @@ from kvplan.models import Infeasible, Plan, Problem
 from kvplan.solver.explain import Explained
 from kvplan.solver.report.budget_table import budgets
 from kvplan.solver.report.decisions import decisions, headline
-from kvplan.solver.report.document import Document
+from kvplan.solver.report.document import Document, Lines
 from kvplan.solver.report.elastic_lines import Elastic
 from kvplan.solver.report.explanation import (
     break_points_table,
@@ -50,8 +50,26 @@ def document_of(answer: Plan | Infeasible, problem: Problem | None = None) -> Do
         *budgets(answer.ranks, binding, elastic),
         binding_table(answer),
         notes(answer),
-        goals_table(answer.proof.bound),
+        goals_table(answer, problem),
+        *next_question(problem),
         digest(answer),
+    )
+
+
+def next_question(problem: Problem | None) -> Document:
+    """What to ask where nothing is fitted: every request is given."""
+    if problem is None or problem.prefill or problem.experts or problem.choices or problem.goals:
+        return ()
+    if problem.fitted("capacity") or problem.fitted("count") or not problem.batches:
+        return ()
+    return (
+        Lines(
+            (
+                "next: every request gets what it asked for, and nothing else was left to decide.",
+                "  fit: capacity (or fit: count) on a request asks for the most that fits",
+                "  kvplan explain FILE says at which quota the answer changes",
+            )
+        ),
     )
 
 

@@ -20,13 +20,13 @@ _BOUNDS = {
 }
 _COLUMNS = (
     Column("consumer"),
-    Column("phases", level=1),
+    Column("phases"),
     Column("bytes", "bytes"),
-    Column("of quota", "number"),
+    Column("of quota", "number", level=3),
     Column("floor", "number", level=2),
     Column("asked", "number", level=2),
     Column("source", level=2),
-    Column("note", level=2),
+    Column("note"),
 )
 
 

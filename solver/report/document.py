@@ -20,10 +20,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """Heading and alignment; bytes are shown as integer and in human form."""
+    """Heading and alignment; bytes are shown as integer and in human form.
+
+    A `paste` is copied from the screen: it is never folded, whatever the width.
+    """
 
     title: str
-    kind: Literal["text", "number", "bytes"] = "text"
+    kind: Literal["text", "number", "bytes", "paste"] = "text"
     level: int = 0  # the higher, the earlier a narrow screen drops it
 
 

@@ -19,7 +19,7 @@ MOST_RULED_OUT = 24
 
 def conflict_table(error: Infeasible) -> Table:
     """Demands that cannot hold together."""
-    columns = (Column("demand"), Column("field", level=1))
+    columns = (Column("demand"), Column("field", "paste"))
     rows = tuple(Row((claim.text, claim.path), state="bad") for claim in error.conflict)
     return Table(
         "cannot hold together (drop any one and the others can)",
@@ -30,7 +30,7 @@ def conflict_table(error: Infeasible) -> Table:
 
 def remedies_table(error: Infeasible) -> Table:
     """Verified single changes, those that change least first."""
-    columns = (Column("what"), Column("--set"))
+    columns = (Column("what"), Column("--set", "paste"))
     rows = []
     for remedy in error.remedies:
         flag = shlex.quote(f"{remedy.change}={remedy.to}")
@@ -46,7 +46,7 @@ def remedies_table(error: Infeasible) -> Table:
 
 def ruled_out_table(error: Infeasible) -> Table:
     """Changes that cannot help, with the reason; those outside the conflict are left to --json."""
-    columns = (Column("field"), Column("why it cannot help alone"))
+    columns = (Column("field", "paste"), Column("why it cannot help alone"))
     shown = [entry for entry in error.ruled_out if entry.reason != OUTSIDE]
     rows = [Row((entry.change, entry.reason)) for entry in shown[:MOST_RULED_OUT]]
     hidden = len(error.ruled_out) - len(rows)

@@ -63,7 +63,7 @@ def _line(
 ) -> str:
     texts = []
     for column, (left, right), (left_width, right_width) in zip(columns, row, widths, strict=True):
-        text = _padded(left, left_width, column.kind != "text")
+        text = _padded(left, left_width, column.kind in ("number", "bytes"))
         if right_width:
             text += " " + _padded(right, right_width, right_aligned=True)
         texts.append(text)

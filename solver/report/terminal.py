@@ -28,6 +28,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEAST_BAR, _MOST_BAR = 10, 40
 _COLUMN_GAP = 2
 _LEAST_WIDTH = 40
+_MANY_COLUMNS = 7  # of which none would keep room for its values
 _UNBOUNDED = 100_000
 
 
@@ -39,14 +40,17 @@ class Form(NamedTuple):
     bar: int = 0
 
 
-_FORMS = (Form(2, True), Form(1, True), Form(0, True), Form(0, False))
+_FORMS = (Form(3, True), Form(2, True), Form(1, True), Form(0, True), Form(0, False))
+"""The first with bars, where there is room for them: a narrow screen drops the bars before
+percentages, then other figures. Names, phases and notes stay."""
 
 
 def print_document(document: Document, console: Console) -> None:
     """Print a document to a terminal.
 
-    Tables with bars share one form, the fullest that leaves room for bars; others have their own.
-    Where not even the smallest could be read, the plain text is left to the terminal to wrap.
+    Tables with bars share one form; others have their own. A value to paste that does not fit
+    beside the others has a line of its own, which the terminal wraps without breaking it. Where
+    not even the smallest form could be read, the plain text is left to the terminal to wrap.
     """
     if console.width < _LEAST_WIDTH:
         console.file.write(plain_text(document))
@@ -60,7 +64,13 @@ def print_document(document: Document, console: Console) -> None:
             table = block.without_empty_columns()
             form = barred if _has_bars(table) else _form([table], console, bars=False)
             console.print(Text(table.title, style="bold"))
-            console.print(_grid(table, form, ascii_only=console.options.ascii_only))
+            wide = _natural_width(table, form, console) > console.width
+            if wide and any(column.kind == "paste" for column in table.columns):
+                _print_stacked(table, console)
+            elif wide and len(table.columns) >= _MANY_COLUMNS and not _has_bars(table):
+                _print_records(table, console)
+            else:
+                console.print(_grid(table, form, ascii_only=console.options.ascii_only))
             console.print()
 
 
@@ -71,18 +81,43 @@ def _print_lines(lines: Lines, console: Console) -> None:
         console.print()
 
 
+def _print_stacked(table: Table, console: Console) -> None:
+    """One line a cell; those to paste are indented, with their flag, for the terminal to wrap."""
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            text = _cell(cell, exact=True)
+            text.stylize(_STYLES[row.state])
+            if column.kind == "paste" and text:
+                flag = f"{column.title} " if column.title.startswith("--") else ""
+                console.print(Text(f"  {flag}") + text, soft_wrap=True)
+            elif text:
+                console.print(text)
+
+
+def _print_records(table: Table, console: Console) -> None:
+    """One record a row: names beside their values."""
+    for row in table.rows:
+        named = [
+            f"{column.title.partition(chr(10))[0]} {_cell(cell, exact=False).plain}"
+            for column, cell in zip(table.columns, row.cells, strict=True)
+            if cell not in (None, "")
+        ]
+        console.print(Text(", ".join(named), style=_STYLES[row.state]))
+
+
 def _has_bars(table: Table) -> bool:
     return any(row.filled is not None for row in table.rows)
 
 
 def _form(tables: Sequence[Table], console: Console, *, bars: bool) -> Form:
     """The fullest form in which the widest of the tables fits; else the smallest."""
-    least = _LEAST_BAR + _COLUMN_GAP if bars else 0
     for form in _FORMS:
         widest = max((_natural_width(table, form, console) for table in tables), default=0)
         room = console.width - widest
-        if room >= least:
-            return form._replace(bar=min(room - _COLUMN_GAP, _MOST_BAR) if bars else 0)
+        if bars and form is _FORMS[0] and room >= _LEAST_BAR + _COLUMN_GAP:
+            return form._replace(bar=min(room - _COLUMN_GAP, _MOST_BAR))
+        if room >= 0:
+            return form
     return _FORMS[-1]
 
 
@@ -109,7 +144,9 @@ def _grid(table: Table, form: Form, *, ascii_only: bool) -> Grid:
 
 
 def _add_column(grid: Grid, column: Column) -> None:
-    if column.kind == "text":
+    if column.kind == "paste":
+        grid.add_column(Text(column.title), overflow="ignore", no_wrap=True)
+    elif column.kind == "text":
         grid.add_column(Text(column.title), overflow="fold")
     else:
         grid.add_column(Text(column.title), justify="right", overflow="fold", no_wrap=True)

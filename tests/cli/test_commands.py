@@ -153,7 +153,7 @@ def test_a_terminal_gets_bars_and_a_pipe_does_not(tmp_path: Path) -> None:
     pty = pytest.importorskip("pty")
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "kvplan.solver.cli", "demo"]
-    environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm", "PYTHONUTF8": "1"}
+    environment = {**os.environ, "COLUMNS": "160", "TERM": "xterm", "PYTHONUTF8": "1"}
     with subprocess.Popen(command, stdout=follower, env=environment) as process:
         os.close(follower)
         shown = b""

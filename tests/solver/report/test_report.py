@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from kvplan.models import Infeasible, Plan, Problem, Shortfall
 from kvplan.models.plan import LedgerLine, RankPlan
+from kvplan.solver import plan
 from kvplan.solver.report import report
 from kvplan.solver.report.machine import json_of
 from kvplan.solver.report.phrases import rank_runs, share
@@ -341,3 +342,40 @@ def test_of_very_many_reasons_the_first_are_listed_and_the_others_counted() -> N
     assert len(lines_with(text, "  rank r")) == 8
     assert "\n  and 56 more; the tables below group them, --json has all\n" in text
     assert "r0..r63  prefill  1_073_741_824 B (1.00 GiB)" in text
+
+
+def test_a_weighted_goal_shows_what_each_part_is_worth() -> None:
+    curve = {"prefill": [[256, 10], [1024, 30]]}
+    data = SHAPE | {"goals": [{"maximize": {"prefill": 2, "experts": "1/2"}, "curves": curve}]}
+    problem = Problem.model_validate(data)
+    answer = plan(problem)
+    (row,) = [line for line in report(answer, problem).splitlines() if "2 prefill +" in line]
+    slots = answer.expert_slots
+    assert slots is not None
+    half = f"{slots // 2}" if slots % 2 == 0 else f"{slots}/2"
+    assert row.endswith(f"2 x (1_024 prefill) = 60, 1/2 x {slots} experts = {half}")
+
+
+@pytest.mark.parametrize(
+    ("more", "hinted"),
+    [({}, True), ({"experts": {"slot_bytes": 1}}, False), ({"goals": ["blocks:kv"]}, False)],
+)
+def test_where_nothing_is_fitted_the_next_question_is_named(
+    more: dict[str, Any], hinted: bool
+) -> None:
+    problem = Problem.model_validate(GIVEN | more)
+    assert ("fit: capacity (or fit: count) on a request" in report(plan(problem), problem)) == (
+        hinted
+    )
+
+
+GIVEN: dict[str, Any] = {
+    "ranks": [{"name": "r", "quota": 1000}],
+    "pools": [{"name": "kv", "bytes": 10}],
+    "caches": [{"name": "c", "kind": "full"}],
+    "batches": [{"name": "b", "requests": [{"name": "q", "capacity": 100}]}],
+}
+SHAPE: dict[str, Any] = GIVEN | {
+    "prefill": {"requested": 1024, "min": 256, "step": 256},
+    "experts": {"slot_bytes": 10, "max_slots": 50},
+}

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kvplan.models import Infeasible, Plan
+from kvplan.models import Advice, Claim, Infeasible, Plan, Remedy
 from kvplan.models.plan import LedgerLine
 from kvplan.solver.report import document_of, print_report, report
 from kvplan.solver.report.terminal import print_document
@@ -60,13 +60,37 @@ def test_bars_are_drawn_against_the_quota() -> None:
     assert row.count("█") == width, "over the quota: full"
 
 
-def test_bars_fit_a_common_terminal_and_give_way_on_a_small_one() -> None:
-    wide, small = drawn(plan_of(), 80), drawn(plan_of(), 40)
+def test_a_narrow_table_drops_bars_then_percentages_and_integers_last() -> None:
+    wide, common, small = (drawn(plan_of(), width) for width in (120, 80, 40))
     assert BLOCKS & set(wide)
-    assert "6_442_450_944 B (6.00 GiB)" in wide
-    assert not BLOCKS & set(small)
+    assert not BLOCKS & set(common)
+    assert "37.5 %" in wide
+    assert "6_442_450_944 B (6.00 GiB)" in common
     (row,) = [line for line in small.splitlines() if line.startswith("kv ")]
-    assert row.split() == ["kv", "6.00", "GiB", "37.5", "%"]
+    assert row.split()[-2:] == ["6.00", "GiB"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_width_drops_a_phase_a_name_or_what_binds(width: int) -> None:
+    text = drawn(plan_of(), width)
+    (row,) = [line for line in text.splitlines() if line.startswith("used in prefill")]
+    assert row.rstrip(" ·▏▎▍▌▋▊▉█").endswith("binding")
+    (row,) = [line for line in text.splitlines() if line.startswith("kv ")]
+    assert "prefill" in row
+    assert "r0    prefill" in text
+
+
+LONG = "batches.a batch with a name of many words.requests.a request.capacity"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_value_to_paste_is_never_folded(width: int) -> None:
+    remedy = Remedy(LONG, 65_536, 10_688, "request a request: a capacity of 10_688 tokens")
+    claim = Claim("request", LONG, "request a request: 65_536 tokens")
+    error = Infeasible(["short"], advice=Advice((claim,), (remedy,)))
+    text = drawn(error, width)
+    assert f"'{LONG}=10688'" in text
+    assert f"{LONG}\n" in text.replace(" \n", "\n")
 
 
 def test_a_terminal_too_small_for_any_table_gets_plain_text() -> None:
