@@ -22,7 +22,7 @@ class Demand:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.uses_chunk = any(rule.flight == PREFILL for rule in instance.caches)
+        self.uses_chunk = PREFILL in [rule.flight for rule in instance.caches]
         self.fitted_batches = [b for b, batch in enumerate(instance.batches) if batch.fitted]
         self._use = [(pool.use_num, pool.use_den) for pool in instance.pools]
         self._multiples = [pool.multiple for pool in instance.pools]

@@ -7,13 +7,13 @@ a layout stands for all of its budgets: only the tightest of them counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from kvplan.kernels.bytes import expert_bytes, last_in_pages, least_kept, most_blocks, pool_bytes
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Buffers, Instance
 
-Layout = tuple[tuple[int, int, int], ...]
-"""(pool, block bytes, granule) of every buffer of a budget."""
+_granule = itemgetter(1)
 
 
 class Evaluator(Demand):
@@ -25,42 +25,30 @@ class Evaluator(Demand):
         self.layout_of = [places.setdefault(b.pools, len(places)) for b in instance.budgets]
         self.buffers: list[tuple[Buffers, ...]] = list(places)
         """Buffers by layout and pool; empty where a pool takes nothing."""
-        self.layouts: list[Layout] = [
-            tuple([(pool, *buffer) for pool, mine in enumerate(pools) for buffer in mine])
-            for pools in places
-        ]
-        self._places = [
-            [
-                (layout, pools[index], min([granule for _, granule in pools[index]]))
-                for layout, pools in enumerate(self.buffers)
-                if pools and pools[index]
-            ]
-            for index in range(len(instance.pools))
-        ]
+        self.places: list[list[tuple[int, Buffers, int]]] = [[] for _ in instance.pools]
         """By pool: each layout that it takes bytes of, its buffers, their smallest granule."""
+        for layout, pools in enumerate(self.buffers):
+            for place, buffers in zip(self.places, pools, strict=bool(pools)):
+                if buffers:
+                    place.append((layout, buffers, min(map(_granule, buffers))))
         self.reserved = [pool.reserved for pool in instance.pools]
         self._limited = [
             (i, pool.most) for i, pool in enumerate(instance.pools) if pool.most is not None
         ]
-        self._has_others = [
-            bool(b.staging or b.options or (b.layers and instance.experts))
-            for b in instance.budgets
-        ]
+        self._has_others = [b.staging or b.options or b.layers for b in instance.budgets]
 
     def pool_bytes(self, usable: Sequence[int]) -> list[int]:
         """Bytes of all pools by layout, at usable blocks by pool."""
-        held = [blocks + reserved for blocks, reserved in zip(usable, self.reserved, strict=True)]
-        found = []
-        for layout in self.layouts:
-            total = 0
-            for pool, size, granule in layout:
-                total += -(-held[pool] * size // granule) * granule
-            found.append(total)
+        found = [0] * len(self.buffers)
+        for blocks, reserved, places in zip(usable, self.reserved, self.places, strict=True):
+            held = blocks + reserved
+            for layout, buffers, _ in places if held else ():
+                found[layout] += pool_bytes(held, buffers)
         return found
 
     def within_limits(self, usable: Sequence[int]) -> bool:
         """Whether no pool exceeds its max_blocks."""
-        return all(usable[pool] <= most for pool, most in self._limited)
+        return not self._limited or all(usable[pool] <= most for pool, most in self._limited)
 
     def other_bytes(self, budget: Budget, chunk: int, options: Sequence[int], slots: int) -> int:
         """Bytes of a budget apart from its pools, the fewest slots kept during prefill."""
@@ -84,7 +72,7 @@ class Evaluator(Demand):
         ----------
         limits : bytes by budget.
         """
-        found: list[int | None] = [None] * len(self.layouts)
+        found: list[int | None] = [None] * len(self.buffers)
         budgets = zip(self.instance.budgets, self.layout_of, self._has_others, limits, strict=True)
         for budget, layout, has_others, limit in budgets:
             if has_others:
@@ -104,7 +92,7 @@ class Evaluator(Demand):
         """
         _, reserved, _, top, multiple, _, _ = self.instance.pools[pool]
         held, has_pages = usable[pool] + reserved, False
-        for layout, buffers, page in self._places[pool]:
+        for layout, buffers, page in self.places[pool]:
             # A further page takes at least the smallest granule.
             if rests[layout] < page:
                 most = last_in_pages(held, buffers) - reserved
@@ -116,6 +104,6 @@ class Evaluator(Demand):
         if top is None or top - top % multiple <= usable[pool]:
             return
         usable[pool] = top - top % multiple
-        for layout, buffers, _ in self._places[pool] if has_pages else ():
+        for layout, buffers, _ in self.places[pool] if has_pages else ():
             rests[layout] += pool_bytes(held, buffers)
             rests[layout] -= pool_bytes(usable[pool] + reserved, buffers)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kvplan.kernels.instance import CacheRule, FixedRequests, GivenRequests
 from kvplan.kernels.need import NeedTerm, blocks, placeholder_blocks
+from kvplan.models.immutable.lazy import cached_property
 
 VECTORISE_FROM = 24  # requests; below, plain integers are faster
 SAFE = 2**30  # figures below this cannot overflow a product in int64
@@ -35,35 +36,46 @@ class GivenBlocks:
     def __init__(self, caches: Sequence[CacheRule], requests: Sequence[FixedRequests]) -> None:
         self._caches, self._requests = caches, requests
         self._columns = _arrays_of(requests) if len(requests) >= VECTORISE_FROM else None
+        self.least_history: int | None = None
+        self._most_history = 0
         if self._columns is None:
-            bearing = [row for row in requests if row[0]]
-            histories: Any = [history for _, history, _ in bearing]
-            self._rows, self._number = bearing, sum([count for _, _, count in requests])
-            self._attending = sum([count for _, _, count in bearing])
-            self.least_history = min(histories, default=None)
-            self._most_history = max(histories, default=0)
+            self._rows = [row for row in requests if row[0]]
+            histories: Any = [history for _, history, _ in self._rows]
+            if histories:
+                self.least_history, self._most_history = min(histories), max(histories)
         else:
-            _, histories, counts = self._columns
-            self._number = self._attending = int(counts.sum())
+            histories = self._columns[1]
             self.least_history, self._most_history = int(histories.min()), int(histories.max())
         self.attends = self.least_history is not None
 
-    def by_cache(self, terms: Iterable[NeedTerm]) -> list[int]:
+    @cached_property
+    def _number(self) -> int:
+        """Requests, those without tokens included."""
+        if self._columns is not None:
+            return int(self._columns[2].sum())
+        return sum([count for _, _, count in self._requests])
+
+    @cached_property
+    def _attending(self) -> int:
+        """Requests with tokens."""
+        if self._columns is not None:
+            return self._number
+        return sum([count for _, _, count in self._rows])
+
+    def by_cache(self, terms: Sequence[NeedTerm]) -> list[int]:
         """Raw blocks of all requests by cache."""
-        pairs = list(zip(self._caches, terms, strict=True))
         if len(self._requests) < _SHARE_FROM:
-            bare = [term for _, term in pairs]
-            totals = [_sum(self._rows, term) for term in bare]
+            totals = [_sum(self._rows, term) for term in terms]
         else:
-            bare = [self._bare(term) for _, term in pairs]
+            bare = [self._bare(term) for term in terms]
             known = self._totals(dict.fromkeys(bare))
             totals = [
                 term.groups * (known[each] + (term.extra - each.extra) * self._attending)
-                for (_, term), each in zip(pairs, bare, strict=True)
+                for term, each in zip(terms, bare, strict=True)
             ]
         return [
             placeholder_blocks(rule) * self._number if rule.state_blocks else total
-            for (rule, _), total in zip(pairs, totals, strict=True)
+            for rule, total in zip(self._caches, totals, strict=True)
         ]
 
     def _bare(self, term: NeedTerm) -> NeedTerm:
@@ -80,8 +92,7 @@ class GivenBlocks:
         if self._columns is None:
             return {term: _sum(self._rows, term) for term in terms}
         if not self._is_narrow(terms):
-            rows = [row for row in self._requests if row[0]]
-            return {term: _sum(rows, term) for term in terms}
+            return {term: _sum(self._requests, term) for term in terms}
         return _array_totals(self._columns, terms)
 
     def _is_narrow(self, terms: Iterable[NeedTerm]) -> bool:
@@ -116,7 +127,10 @@ def _arrays_of(requests: Sequence[FixedRequests]) -> tuple[Any, Any, Any] | None
 
 
 def _sum(rows: Iterable[tuple[int, int, int]], term: NeedTerm) -> int:
-    return sum([count * int(blocks(term, c, h)) for c, h, count in rows])
+    total = 0
+    for capacity, history, count in rows:
+        total += count * blocks(term, capacity, history)
+    return total
 
 
 def _array_totals(columns: tuple[Any, Any, Any], terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:

@@ -182,14 +182,15 @@ class Objective(NamedTuple):
     label: str
     members: tuple[ObjectiveTerm, ...]
     single: Variable | None  # of a plain goal: one member, positive weight, no curve
-    is_unweighted: bool  # a plain goal of weight 1
+    pool: int | None  # whose blocks are the whole goal, counted once each
 
     @classmethod
     def of(cls, label: str, members: tuple[ObjectiveTerm, ...]) -> Objective:
         """Tell a plain goal once, when it is written down."""
         (variable, weight, curve), *others = members
         is_plain = not others and curve is None and weight > 0
-        return cls(label, members, variable if is_plain else None, is_plain and weight == 1)
+        pool = variable.position if variable.kind == "blocks" and is_plain and weight == 1 else None
+        return cls(label, members, variable if is_plain else None, pool)
 
 
 class LinearConstraint(NamedTuple):
@@ -247,10 +248,7 @@ class Instance(NamedTuple):
     @property
     def pools_from(self) -> int:
         """The first objective of fill from which on only pools are raised, one after the other."""
-        first = len(self.objectives)
-        while first > self.fill_from:
-            single = self.objectives[first - 1].single
-            if single is None or single.kind != "blocks":
-                break
+        first, objectives = len(self.objectives), self.objectives
+        while first > self.fill_from and objectives[first - 1].pool is not None:
             first -= 1
         return first

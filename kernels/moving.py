@@ -19,12 +19,20 @@ _MOST_KNOWN = 4096  # values that are kept
 _MOST_DOUBLINGS = 80
 
 
+class Evaluated(NamedTuple):
+    """What a value takes, whatever the limits."""
+
+    blocks: tuple[int, ...]  # allocated, by moving pool
+    bytes: tuple[int, ...]  # by layout
+    is_legal: bool  # no pool exceeds its max_blocks
+
+
 class MovingPool(NamedTuple):
     """A pool whose raw need is base + the sum of its terms."""
 
     pool: int
     base: int
-    terms: tuple[NeedTerm, ...]
+    terms: Sequence[NeedTerm]
     least: int  # usable blocks that everything else needs
 
 
@@ -47,24 +55,15 @@ class Moving:
     ) -> None:
         self._evaluator = evaluator
         self._pools, self.flight, self._still = pools, flight, usable
-        self._rules = [evaluator.instance.pools[each.pool] for each in pools]
-        still = list(usable)
-        for each in pools:
-            still[each.pool] = -evaluator.reserved[each.pool]
-        places = {each.pool: slot for slot, each in enumerate(pools)}
-        self._layouts = [
-            (
-                others,
-                [(places[pool], size, granule) for pool, size, granule in layout if pool in places],
-            )
-            for others, layout in zip(evaluator.pool_bytes(still), evaluator.layouts, strict=True)
-        ]
-        self._buffers = [
-            [buffers[each.pool] if buffers else () for each in pools]
-            for buffers in evaluator.buffers
-        ]
-        self._is_legal = evaluator.within_limits(still)
-        self._known: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}
+        self._rows, still = [], list(usable)
+        for pool, raw, terms, least in pools:
+            _, reserved, _, most, multiple, num, den = evaluator.instance.pools[pool]
+            places = evaluator.places[pool]
+            self._rows.append((raw, terms, least, reserved, most, multiple, num, den, places))
+            still[pool] = -reserved
+        taken, legal = tuple(evaluator.pool_bytes(still)), evaluator.within_limits(still)
+        self._none = Evaluated((0,) * len(pools), taken, legal)
+        self._known: dict[int, Evaluated] = {}
 
     def replaced(self, bound: Callable[[NeedTerm], NeedTerm]) -> Moving:
         """The same with other terms, for example with bounds of them."""
@@ -73,22 +72,30 @@ class Moving:
         ]
         return Moving(self._evaluator, pools, self._still, self.flight)
 
-    def at(self, value: int) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-        """Allocated blocks by moving pool, bytes by layout, whether max_blocks allow them."""
+    def at(self, value: int) -> Evaluated:
+        """Blocks and bytes at a value."""
         known = self._known.get(value)
         if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[value] = self._evaluate(value)
+            known = self._evaluate(value, self._none, range(len(self._pools)))
         return known
 
-    def _evaluate(self, value: int) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-        history, legal = value - self.flight, self._is_legal
-        held = []
-        for (_, raw, terms, least), rule in zip(self._pools, self._rules, strict=True):
+    def _between(self, value: int, low: Sample, high: Sample) -> Evaluated:
+        """The same between two samples of a class: pools that are equal in both stand still."""
+        known = self._known.get(value)
+        if known is None:
+            pairs = enumerate(zip(low.blocks, high.blocks, strict=True))
+            moving = [slot for slot, (a, b) in pairs if a != b]
+            base = Evaluated(low.blocks, low.bytes, is_legal=True)
+            known = self._evaluate(value, base, moving)
+        return known
+
+    def _evaluate(self, value: int, base: Evaluated, slots: Sequence[int]) -> Evaluated:
+        """Some pools at a value, the others as they are in `base`."""
+        history, held, taken, legal = value - self.flight, [*base[0]], [*base[1]], base[2]
+        for slot in slots:
+            raw, terms, least, reserved, most, multiple, num, den, places = self._rows[slot]
             for term in terms:
                 raw += blocks(term, value, history)
-            _, reserved, _, most, multiple, num, den = rule
             need = -(-raw * den // num)
             if need < least:
                 need = least
@@ -96,17 +103,19 @@ class Moving:
                 need = -(-need // multiple) * multiple
             if most is not None and need > most:
                 legal = False
-            held.append(need + reserved)
-        taken = []
-        for total, layout in self._layouts:
-            for slot, size, granule in layout:
-                total += -(-held[slot] * size // granule) * granule
-            taken.append(total)
-        return tuple(held), tuple(taken), legal
+            before, held[slot] = held[slot], need + reserved
+            for layout, buffers, _ in places:
+                taken[layout] += pool_bytes(need + reserved, buffers)
+                if before:
+                    taken[layout] -= pool_bytes(before, buffers)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        found = self._known[value] = Evaluated(tuple(held), tuple(taken), legal)
+        return found
 
-    def sample(self, rests: Sequence[int], value: int, at: int) -> Sample:
+    def _sample(self, rests: Sequence[int], at: int, evaluated: Evaluated) -> Sample:
         """A value under limits, as the sample of a step."""
-        held, taken, legal = self.at(value)
+        held, taken, legal = evaluated
         if legal:
             for total, rest in zip(taken, rests, strict=True):
                 if total > rest:
@@ -121,7 +130,7 @@ class Moving:
         ----------
         rests : bytes by layout.
         """
-        return self.sample(rests, value, 0).fits
+        return self._sample(rests, 0, self.at(value)).fits
 
     def largest(
         self, rests: Sequence[int], first: int, period: int, steps: int | None
@@ -135,12 +144,14 @@ class Moving:
         """
 
         def probe(step: int) -> Sample:
-            return self.sample(rests, first + step * period, step)
+            return self._sample(rests, step, self.at(first + step * period))
 
-        low = probe(0)
-        if not low.fits:
-            return None
+        def between(step: int, low: Sample, high: Sample) -> Sample:
+            return self._sample(rests, step, self._between(first + step * period, low, high))
+
         if steps is None:
+            if not probe(0).fits:
+                return None
             steps = next(
                 (1 << n for n in range(_MOST_DOUBLINGS) if not probe(1 << n).fits),
                 1 << _MOST_DOUBLINGS,
@@ -148,14 +159,20 @@ class Moving:
         high = probe(steps)
         if high.fits:
             return first + steps * period
+        # Windows fill up early, and no limit moves the middle.
+        low = middle = probe(steps // 2)
+        if not middle.fits:
+            low = probe(0)
+            if not low.fits:
+                return None
         guess = partial(self._guess, rests, first, period)
-        return first + largest(probe, low, high, guess).at * period
+        return first + largest(between, low, high, guess, middle).at * period
 
     def usable(self, value: int) -> tuple[int, ...]:
         """Usable blocks of every pool at a value."""
         usable = list(self._still)
-        for each, rule, held in zip(self._pools, self._rules, self.at(value)[0], strict=True):
-            usable[each.pool] = held - rule.reserved
+        for each, held in zip(self._pools, self.at(value).blocks, strict=True):
+            usable[each.pool] = held - self._evaluator.reserved[each.pool]
         return tuple(usable)
 
     def _guess(
@@ -172,7 +189,7 @@ class Moving:
             if more > taken and more > rest
         ]
         for slot in grown:
-            _, reserved, _, most, _, _, _ = self._rules[slot]
+            _, _, _, reserved, most, *_ = self._rows[slot]
             if most is not None:
                 held, more = a.blocks[slot], b.blocks[slot]
                 found.append(a.at + (most + reserved - held) * span // (more - held))
@@ -182,12 +199,11 @@ class Moving:
         self, rests: Sequence[int], first: int, period: int, a: Sample, b: Sample, slot: int
     ) -> int | None:
         """The same where one pool grows: its bytes are inverted, its raw need is a line."""
-        _, reserved, _, top, multiple, num, den = self._rules[slot]
-        for rest, taken, mine in zip(rests, a.bytes, self._buffers, strict=True):
-            if mine[slot]:
-                limit = rest - taken + pool_bytes(a.blocks[slot], mine[slot])
-                most = most_blocks(limit, mine[slot]) - reserved
-                top = most if top is None or most < top else top
+        _, _, _, reserved, top, multiple, num, den, places = self._rows[slot]
+        for layout, buffers, _ in places:
+            limit = rests[layout] - a.bytes[layout] + pool_bytes(a.blocks[slot], buffers)
+            most = most_blocks(limit, buffers) - reserved
+            top = most if top is None or most < top else top
         if top is None:
             return None
         low, high = (self._raw(slot, first + each.at * period) for each in (a, b))
@@ -197,7 +213,7 @@ class Moving:
         return a.at + (most_raw - low) * (b.at - a.at) // (high - low)
 
     def _raw(self, slot: int, value: int) -> int:
-        _, raw, terms, _ = self._pools[slot]
+        raw, terms, *_ = self._rows[slot]
         for term in terms:
             raw += blocks(term, value, value - self.flight)
         return raw

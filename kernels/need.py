@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kvplan.kernels.instance import FLIGHT, LIVE, PEAK, STATE, CacheRule
+from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule
 
 Integers = Any
 """A Python integer or an integer array."""
@@ -72,26 +72,21 @@ def need_term(rule: CacheRule, flight: Integers, prefix_blocks: int = 0) -> Need
     flight : F, tokens in flight, resolved ("prefill" becomes chunk x batches in flight).
     prefix_blocks : B, blocks of the shared prefix in this cache.
     """
-    t, groups, extra = rule.block_tokens, rule.groups, rule.extra_blocks
-    if rule.kind == STATE:
-        return NeedTerm(rule.pool, groups, 1, 0, extra=rule.state_blocks + extra)
-    if rule.kind == PEAK:
-        most = rule.sink_blocks + (rule.reach + flight + t - 3) // t + 1
-        return NeedTerm(rule.pool, groups, t, most, extra=extra)
-    if rule.kind == FLIGHT:
-        most = ceil_div(rule.reach + (0 if rule.flight_per_batch else flight), t)
-        return NeedTerm(rule.pool, groups, t, most, extra=extra)
-    least = prefix_blocks or None  # a request may be shorter than the prompt that it shares
-    if rule.kind != LIVE:
-        return NeedTerm(rule.pool, groups, t, extra=extra - prefix_blocks, least=least)
-    first = max(rule.sink_blocks, prefix_blocks)
-    scratch = None
-    if rule.scratch is not None:
-        scratch = ScratchTerm(*rule.scratch, rule.rewind, rule.reach - 1, first)
-    stale_from = rule.reach - 1 + first * t
-    return NeedTerm(
-        rule.pool, groups, t, None, stale_from, None, extra - prefix_blocks, scratch, least
-    )
+    pool, kind, t, groups, extra, reach, sink, _, per_batch, state, scratch, rewind = rule
+    if kind <= LIVE:
+        least = prefix_blocks or None  # a request may be shorter than the prompt that it shares
+        extra -= prefix_blocks
+        if kind == FULL:
+            return NeedTerm(pool, groups, t, None, None, None, extra, None, least)
+        first = max(sink, prefix_blocks)
+        spared = None if scratch is None else ScratchTerm(*scratch, rewind, reach - 1, first)
+        return NeedTerm(pool, groups, t, None, reach - 1 + first * t, None, extra, spared, least)
+    if kind == STATE:
+        return NeedTerm(pool, groups, 1, 0, extra=state + extra)
+    if kind == PEAK:
+        return NeedTerm(pool, groups, t, sink + (reach + flight + t - 3) // t + 1, extra=extra)
+    most = ceil_div(reach + (0 if per_batch else flight), t)
+    return NeedTerm(pool, groups, t, most, extra=extra)
 
 
 def prefix_term(rule: CacheRule, prefix_blocks: int) -> NeedTerm | None:

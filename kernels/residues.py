@@ -17,9 +17,14 @@ Progression = tuple[int, int]
 """(t, offset): every C = offset mod t."""
 
 
+def live_blocks(instance: Instance) -> set[int]:
+    """Block tokens of the live windows."""
+    return {rule.block_tokens for rule in instance.caches if rule.kind == LIVE}
+
+
 def live_period(instance: Instance) -> int:
     """Tokens after which the live windows' needs repeat but for a rise; 1 without any."""
-    return lcm(*(rule.block_tokens for rule in instance.caches if rule.kind == LIVE))
+    return lcm(*live_blocks(instance))
 
 
 def stepping(instance: Instance, fitted: int) -> list[Progression]:
@@ -30,13 +35,10 @@ def stepping(instance: Instance, fitted: int) -> list[Progression]:
     """
     request = instance.fitted[fitted]
     prefix = instance.batches[request.batch].prefix_tokens
-    found = set()
+    found = {(rule.block_tokens, 0) for rule in instance.caches if rule.kind != STATE}
     for rule in instance.caches:
-        if rule.kind == STATE:
-            continue
-        t = rule.block_tokens
-        found.add((t, 0))
         if rule.kind == LIVE and (rule.scratch or prefix):
+            t = rule.block_tokens
             found |= {(t, request.flight % t), (t, rule.rewind % t)}
     return sorted(found)
 
@@ -69,10 +71,14 @@ class Residues:
 
     def __init__(self, instance: Instance, fitted: int) -> None:
         steps = stepping(instance, fitted)
-        has_live = any(rule.kind == LIVE for rule in instance.caches)
-        self.period = live_period(instance) if has_live else gcd(*(t for t, _ in steps)) or 1
+        live = live_blocks(instance)
+        self.period = lcm(*live) if live else gcd(*[t for t, _ in steps]) or 1
         self._stepping = steps or [(1, 0)]
-        self._falling = falling(instance, fitted)
+        self._instance, self._fitted = instance, fitted
+
+    @cached_property
+    def _falling(self) -> list[Progression]:
+        return falling(self._instance, self._fitted)
 
     @property
     def most_classes(self) -> int:

@@ -119,14 +119,13 @@ def goal_value(instance: Instance, demand: Demand, point: Point, goal: Objective
 
 def goal_values(instance: Instance, demand: Demand, point: Point) -> tuple[Number, ...]:
     """Exact value of every goal at a point; pools that fill are read off."""
-    found: list[Number] = []
-    for goal in instance.objectives:
-        single = goal.single
-        if single is not None and single.kind == "blocks" and goal.is_unweighted:
-            found.append(point.usable[single.position])
-        else:
-            found.append(goal_value(instance, demand, point, goal))
-    return tuple(found)
+    usable = point.usable
+    return tuple(
+        [
+            goal_value(instance, demand, point, goal) if goal.pool is None else usable[goal.pool]
+            for goal in instance.objectives
+        ]
+    )
 
 
 def constraint_value(

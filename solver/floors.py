@@ -98,7 +98,7 @@ def need(problem: Problem) -> Needs:
     smallest = instance._replace(every_budget=tuple(map(_smallest, instance.every_budget)))
     last = len(instance.chunks) - 1
     return Needs(
-        _need(formulation._replace(instance=smallest), least, 0),
+        _need(Formulation(lambda: (problem, smallest), formulation.fitted_at, None), least, 0),
         _need(formulation, asked, last),
     )
 

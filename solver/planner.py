@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -102,14 +103,13 @@ class Planner:
         """The problem with other quotas; one layout for each set of "auto" granules."""
         quotas = read_quotas(self._problem, quota)
         measured = measured_ranks(self._problem, quota)
-        problem = _declared(self._problem, quotas, measured)
         key = (measured, tuple(map(auto_granule, quotas)) if self._has_auto else ())
         compiled = self._compiled.get(key)
         if compiled is None:
             if len(self._compiled) >= _MOST_COMPILED:
                 self._compiled.clear()
-            compiled = self._compiled[key] = Compiled(problem)
-        return compiled.at(problem, quotas)
+            compiled = self._compiled[key] = Compiled(_declared(self._problem, quotas, measured))
+        return compiled.at(quotas, partial(_declared, self._problem, quotas, measured))
 
     def _filled_by(self, shares: Mapping[str, NumberLike]) -> Planner:
         """The same shape with other shares of the rest; those of the last few ratios are kept."""

@@ -64,7 +64,7 @@ def _worths_of(search: Search, goal: Objective) -> Worths | None:
     members = [term for term in goal.members if term.variable.kind == "prefill"]
     if not members:
         return None
-    chunks = search.instance.chunks
+    chunks = search.shape.chunks
     found = [sum((term_value(term, chunk) for term in members), Fraction(0)) for chunk in chunks]
     scale = lcm(*{worth.denominator for worth in found})
     return Worths(scale, [worth.numerator * (scale // worth.denominator) for worth in found])

@@ -21,7 +21,7 @@ def solve(search: Search) -> Answer | None:
     good point and a bound. Linear constraints are ignored here.
     """
     bounds, tops, exact = search.starts(), list[Number | None](), True
-    for number, goal in enumerate(search.instance.objectives):
+    for number, goal in enumerate(search.shape.objectives):
         if number == search.pools_from and len(bounds) == 1:
             return _filled(search, bounds[0], tops, number, exact)
         variable, proven = goal.single, True
@@ -50,7 +50,8 @@ def _filled(
     demand = search.fitting(bounds)
     if demand is None:
         return None
-    pools = [goal.members[0].variable.position for goal in search.instance.objectives[number:]]
+    goals = search.shape.objectives[number:]
+    pools = [goal.pool for goal in goals if goal.pool is not None]
     demand = search.raised(bounds, demand, pools)
     reached = [demand.usable[pool] if exact else None for pool in pools]
     return _finished(search, bounds, demand, [*tops, *reached], exact)
@@ -61,7 +62,7 @@ def _best_end(
 ) -> Answer | None:
     """The answer that keeps most experts, then holds the smallest pools in order."""
     # The base of a share depends on which end leaves the other pools smallest.
-    exact = exact and (len(bounds) == 1 or not search.instance.fill_shares)
+    exact = exact and (len(bounds) == 1 or not search.shape.fill_shares)
     found = []
     for each in bounds:
         demand = search.fitting(each)
@@ -80,5 +81,5 @@ def _finished(
     """Fill by shares, keep experts in prefill, and value every goal."""
     demand = share_out(search, bounds, demand)
     point = point_at(bounds, demand, most_kept(search, bounds, demand))
-    values = goal_values(search.instance, search.demand, point)
+    values = goal_values(search.shape, search.demand, point)
     return Answer(point, values, tuple(tops), exact)

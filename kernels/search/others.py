@@ -83,7 +83,7 @@ class Others:
         batch, chunk = request.batch, bounds.chunk
         copies = max(1, bounds.copies[batch])
         own = self.demand.own(index, request.capacity, chunk)
-        step = _by_pool(NeedTerm(p, copies * held, 1) for p, held in enumerate(own) if held)
+        step = [NeedTerm(p, copies * held, 1) for p, held in enumerate(own) if held]
         beside = self.usable(bounds, without=batch)
         return [
             self._moving(
@@ -98,7 +98,7 @@ class Others:
         found, beside = [], self.usable(bounds, without=batch)
         for needed in self._undecided.of_batch(batch, bounds):
             raw = self._undecided.whole(batch, needed)
-            step = _by_pool(NeedTerm(p, held, 1) for p, held in enumerate(raw) if held)
+            step = [NeedTerm(p, held, 1) for p, held in enumerate(raw) if held]
             for usable, _ in beside:
                 found.append(self._moving([0] * len(raw), step, usable))
         return found
@@ -114,38 +114,32 @@ class Others:
         """Terms of the capacity's own needs, times its requests, and of the prefix it shares."""
         request = self.demand.instance.fitted[index]
         base = [copies * held for held in needed.raw]
-        step: list[NeedTerm] = []
         times = request.requests * copies
-        if times:
-            terms = self.demand.terms_of(index, chunk)
-            step += (
-                terms
-                if times == 1
-                else [term._replace(groups=term.groups * times) for term in terms]
-            )
+        step = [*self.demand.terms_of(index, chunk)] if times else []
+        if times > 1:
+            step = [term._replace(groups=term.groups * times) for term in step]
         for term, stale in zip(self.demand.couplings[request.batch], needed.stale, strict=True):
             shared = term._replace(groups=term.groups * copies, stale_most=stale)
             if request.requests:
                 step.append(shared)
             else:
                 base[term.pool] += shared.groups * (term.extra - stale)
-        for term in filter(_stands_still, step):
-            base[term.pool] += term.groups * term.extra
-        moving = _by_pool(term for term in step if not _stands_still(term))
-        return self._moving(base, moving, usable, request.flight)
+        return self._moving(base, step, usable, request.flight)
 
     def _moving(
-        self,
-        base: list[int],
-        step: dict[int, tuple[NeedTerm, ...]],
-        usable: tuple[int, ...],
-        flight: int = 0,
+        self, base: list[int], step: Iterable[NeedTerm], usable: tuple[int, ...], flight: int = 0
     ) -> Moving:
         """Pools without a step stand still at the larger of both needs."""
+        by_pool: dict[int, list[NeedTerm]] = {}
+        for term in step:
+            if _stands_still(term):
+                base[term.pool] += term.groups * term.extra
+            else:
+                by_pool.setdefault(term.pool, []).append(term)
         still = list(usable)
         self.demand.raise_floors(still, base)
         still = self.demand.legal(still)
-        pools = [MovingPool(pool, base[pool], terms, usable[pool]) for pool, terms in step.items()]
+        pools = [MovingPool(p, base[p], terms, usable[p]) for p, terms in by_pool.items()]
         return Moving(self.demand, pools, still, flight)
 
 
@@ -159,10 +153,3 @@ def least_usable(found: list[Usable]) -> list[Usable]:
 def _stands_still(term: NeedTerm) -> bool:
     """Whether a term is a constant: state blocks, or a prefix of which nothing goes stale."""
     return term.most == 0 and not (term.stale_from is not None and term.stale_most)
-
-
-def _by_pool(terms: Iterable[NeedTerm]) -> dict[int, tuple[NeedTerm, ...]]:
-    found: dict[int, tuple[NeedTerm, ...]] = {}
-    for term in terms:
-        found[term.pool] = (*found.get(term.pool, ()), term)
-    return found

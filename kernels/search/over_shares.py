@@ -31,10 +31,10 @@ def within_shares(search: Search, answer: Answer) -> Answer:
     What a step costs is a need, a constraint, or the worth of a goal that no other pool makes up
     for. The bounds of the goals stay what they are.
     """
-    if answer.exact or not search.instance.fill_shares:
+    if answer.exact or not search.shape.fill_shares:
         return answer
     point = _Lowering(search, answer.point).run()
-    values = goal_values(search.instance, search.demand, point)
+    values = goal_values(search.shape, search.demand, point)
     return answer._replace(point=point, values=values)
 
 
@@ -47,7 +47,7 @@ class _Lowering:
             chunk=point.chunk, options=point.options, experts=point.experts
         )
         self._floors = search.demand.floors(point.chunk, point.capacities, point.counts)
-        is_coupled = search.instance.blocks_are_coupled
+        is_coupled = search.shape.blocks_are_coupled
         beside = tuple(self._floors) if is_coupled else point.usable
         self._caps = dict(share_caps(search, self._bounds, self._demand(beside)))
         self._reached = self._values(point.usable)
@@ -67,7 +67,7 @@ class _Lowering:
 
     def _lowered(self, usable: _Usable, pool: int, earlier: list[int]) -> _Usable:
         """One pool lowered in steps that halve, the last of one multiple."""
-        multiple = self._search.instance.pools[pool].multiple
+        multiple = self._search.shape.pools[pool].multiple
         least = max(self._caps[pool], self._floors[pool])
         steps = most = max(0, usable[pool] - least) // multiple
         while steps:
@@ -96,19 +96,19 @@ class _Lowering:
         """
         lowered = (*usable[:pool], usable[pool] - less, *usable[pool + 1 :])
         yield lowered
-        for goal in self._search.instance.objectives:
+        for goal in self._search.shape.objectives:
             weights = {m.variable: m.weight for m in goal.members if m.curve is None}
             lost = less * weights.get(Variable("blocks", pool), 0)
             for (kind, other), weight in weights.items():
                 if kind == "blocks" and other != pool and weight > 0 and lost > 0:
-                    multiple = self._search.instance.pools[other].multiple
+                    multiple = self._search.shape.pools[other].multiple
                     more = usable[other] + -(-lost // (weight * multiple)) * multiple
                     if other not in earlier or more <= self._caps[other]:
                         yield (*lowered[:other], more, *lowered[other + 1 :])
 
     def _holds(self, usable: _Usable) -> bool:
         """Whether blocks fit, keep the constraints, and no goal is worth less."""
-        instance, demand = self._search.instance, self._search.demand
+        instance, demand = self._search.shape, self._search.demand
         point = self._point._replace(usable=usable)
         return (
             self._search.fits(self._bounds, self._demand(usable))
@@ -123,6 +123,6 @@ class _Lowering:
 
     def _values(self, usable: _Usable) -> list[Number]:
         """The values of all goals but those of fill."""
-        instance, point = self._search.instance, self._point._replace(usable=usable)
+        instance, point = self._search.shape, self._point._replace(usable=usable)
         goals = instance.objectives[: instance.fill_from]
         return [goal_value(instance, self._search.demand, point, goal) for goal in goals]

@@ -80,7 +80,7 @@ def _orders(search: Search, rising: list[ObjectiveTerm]) -> Iterator[tuple[Objec
 
 
 def _shared_pools(search: Search) -> set[Variable]:
-    return {Variable("blocks", pool) for pool, _ in search.instance.fill_shares}
+    return {Variable("blocks", pool) for pool, _ in search.shape.fill_shares}
 
 
 def _raised(search: Search, bounds: list[Bounds], member: ObjectiveTerm) -> list[Bounds]:

@@ -31,7 +31,7 @@ def _beside(search: Search, bounds: Bounds, demand: LeastDemand) -> Fraction:
     a multiple that p may have. So the largest n that fits is sought pool by pool.
     """
     per_copy, best = search.demand.mix(bounds.chunk), bounds.scale
-    multiples = [pool.multiple for pool in search.instance.pools]
+    multiples = [pool.multiple for pool in search.shape.pools]
 
     def fits(steps: int, step: Fraction) -> bool:
         mine = [ceil(steps * step * each) for each in per_copy]

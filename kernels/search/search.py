@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from itertools import product
+from typing import NamedTuple
 
 from kvplan.kernels.bytes import expert_bytes, least_kept, most_slots, pool_bytes
 from kvplan.kernels.evaluate import Evaluator
@@ -21,8 +21,17 @@ from kvplan.kernels.residues import Residues
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, put
 from kvplan.kernels.search.others import Others, least_usable
 from kvplan.kernels.search.undecided import Undecided
+from kvplan.models.immutable.lazy import cached_property
 
 _MANY_CLASSES = 16  # from here on the range is narrowed first
+
+
+class Settled(NamedTuple):
+    """A least demand that fits, where the last capacity was decided."""
+
+    bounds: Bounds
+    demand: LeastDemand
+    left: list[int]  # bytes by layout
 
 
 class Search:
@@ -33,28 +42,41 @@ class Search:
 
     Attributes
     ----------
+    shape : the instance, whose limits do not count; `limits` do.
     pools_from : the first objective from which on only pools are raised, one after the other.
     """
 
     def __init__(self, instance: Instance) -> None:
-        self.instance = instance
+        self.shape = instance
+        self.limits: Sequence[int] = [budget.limit_bytes for budget in instance.budgets]
         self.demand = Evaluator(instance)
-        self.limits = [budget.limit_bytes for budget in instance.budgets]
+        self.pools_from = instance.pools_from
         self._undecided = Undecided(self.demand)
         self._others = Others(self.demand, self._undecided)
-        self.pools_from = instance.pools_from
-        self._settled: tuple[Bounds, LeastDemand] | None = None
+        self._settled: Settled | None = None
+        self._write: Callable[[], Instance] | None = None
 
-    def with_limits(self, instance: Instance) -> Search:
-        """The same search for an instance that differs only in the limits of its budgets."""
-        twin = copy(self)
-        twin.instance = instance
-        twin.limits = [budget.limit_bytes for budget in instance.budgets]
+    @cached_property
+    def instance(self) -> Instance:
+        """What is searched, limits included; of a search with other limits, on first use."""
+        return self.shape if self._write is None else self._write()
+
+    def with_limits(self, limits: Sequence[int], write: Callable[[], Instance]) -> Search:
+        """The same search for an instance that differs only in the limits of its budgets.
+
+        Parameters
+        ----------
+        limits : bytes by budget of that instance.
+        write : that instance, on first use.
+        """
+        twin = Search.__new__(Search)
+        twin.__dict__.update(self.__dict__, limits=limits, _write=write, _settled=None)
+        twin.__dict__.pop("instance", None)
         return twin
 
     def starts(self) -> list[Bounds]:
         """Undecided bounds, one for each combination of options."""
-        instance = self.instance
+        instance = self.shape
         low = tuple([fitted.least for fitted in instance.fitted])
         high = tuple([fitted.most for fitted in instance.fitted])
         slots = instance.experts.least if instance.experts else 0
@@ -69,8 +91,9 @@ class Search:
 
     def demands(self, bounds: Bounds) -> Iterator[LeastDemand]:
         """Every least demand that no other undercuts, limits not yet checked."""
-        if self._settled is not None and self._settled[0] == bounds:
-            yield self._settled[1]
+        settled = self._settled
+        if settled is not None and settled.bounds == bounds:
+            yield settled.demand
             return
         for usable, at in least_usable(self._others.usable(bounds)):
             yield LeastDemand(*self._values(at), usable)
@@ -78,7 +101,7 @@ class Search:
     def _values(self, at: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Capacities and counts by variable request."""
         values = dict(at)
-        fitted = list(enumerate(self.instance.fitted))
+        fitted = list(enumerate(self.shape.fitted))
         return (
             tuple([f.capacity if f.is_count else values[i] for i, f in fitted]),
             tuple([values[i] if f.is_count else f.requests for i, f in fitted]),
@@ -98,6 +121,9 @@ class Search:
 
     def left(self, bounds: Bounds, demand: LeastDemand) -> list[int]:
         """Bytes by layout that a least demand leaves; below 0 where it does not fit."""
+        settled = self._settled
+        if settled is not None and settled.demand is demand and settled.bounds == bounds:
+            return [*settled.left]
         taken = self.demand.pool_bytes(demand.usable)
         return [rest - mine for rest, mine in zip(self.rests(bounds), taken, strict=True)]
 
@@ -126,13 +152,13 @@ class Search:
         if kind in ("capacity", "count"):
             return bounds.low[index], bounds.high[index]
         if kind == "experts":
-            experts = self.instance.experts
+            experts = self.shape.experts
             return bounds.experts, None if experts is None else experts.most
         if kind == "prefill":
-            chunks = self.instance.chunks
+            chunks = self.shape.chunks
             return chunks[bounds.chunk], chunks[bounds.chunk_most]
         if kind == "blocks":
-            return bounds.blocks[index], self.instance.pools[index].most
+            return bounds.blocks[index], self.shape.pools[index].most
         if kind == "choice":
             return -bounds.options[index], -bounds.options[index]
         return bounds.copies[index], None
@@ -145,22 +171,23 @@ class Search:
         if kind == "experts":
             return bounds._replace(experts=max(bounds.experts, value))
         if kind == "blocks":
-            multiple = self.instance.pools[index].multiple
+            multiple = self.shape.pools[index].multiple
             value = max(-(-value // multiple) * multiple, bounds.blocks[index])
             return bounds._replace(blocks=put(bounds.blocks, index, value))
         if kind == "copies":
             copies = put(bounds.copies, index, max(value, bounds.copies[index]))
             return bounds._replace(copies=copies)
         if kind == "prefill":
-            chunk = next(i for i, tokens in enumerate(self.instance.chunks) if tokens >= value)
+            chunk = next(i for i, tokens in enumerate(self.shape.chunks) if tokens >= value)
             return bounds._replace(chunk=max(bounds.chunk, chunk))
         return bounds
 
     def settled(self, bounds: Bounds, variable: Variable, value: int) -> Bounds:
         """The bounds with a variable at the largest value that it can have."""
-        bounds = self.at_least(bounds, variable, value)
         if variable.kind in ("capacity", "count"):
-            return bounds._replace(high=put(bounds.high, variable.position, value))
+            at, low, high = variable.position, bounds.low, bounds.high
+            return Bounds(put(low, at, value), put(high, at, value), *bounds[2:])
+        bounds = self.at_least(bounds, variable, value)
         if variable.kind == "prefill":
             return bounds._replace(chunk_most=bounds.chunk)
         return bounds
@@ -181,7 +208,7 @@ class Search:
             return self._largest_copies(bounds, index)
         if kind == "prefill":
             chunk = self._largest_chunk(bounds)
-            return None if chunk is None else self.instance.chunks[chunk]
+            return None if chunk is None else self.shape.chunks[chunk]
         if kind == "experts":
             return self._best(bounds, self._slots_beside)
         if kind == "blocks":
@@ -205,15 +232,18 @@ class Search:
         else:
             best = self._best_of_classes(bounds, index, ways, rests)
         if best is not None and len(ways) == 1:
-            self._settle(bounds, index, best, ways[0])
+            self._settle(bounds, index, best, ways[0], rests)
         return best
 
-    def _settle(self, bounds: Bounds, index: int, value: int, moving: Moving) -> None:
+    def _settle(
+        self, bounds: Bounds, index: int, value: int, moving: Moving, rests: Sequence[int]
+    ) -> None:
         """Keep the least demand of a capacity that was the last one to decide."""
         bounds = self.settled(bounds, Variable("capacity", index), value)
         if bounds.low == bounds.high:
-            sizes = self._values([*enumerate(bounds.low)])
-            self._settled = bounds, LeastDemand(*sizes, moving.usable(value))
+            demand = LeastDemand(*self._values([*enumerate(bounds.low)]), moving.usable(value))
+            pairs = zip(rests, moving.at(value).bytes, strict=True)
+            self._settled = Settled(bounds, demand, [rest - taken for rest, taken in pairs])
 
     def _best_of_classes(
         self, bounds: Bounds, index: int, ways: Sequence[Moving], rests: Sequence[int]
@@ -271,14 +301,14 @@ class Search:
         The fewest experts are kept in prefill.
         """
         taken = self.demand.pool_bytes(demand.usable)
-        budgets = zip(self.instance.budgets, self.demand.layout_of, self.limits, strict=True)
+        budgets = zip(self.shape.budgets, self.demand.layout_of, self.limits, strict=True)
         for budget, layout, limit in budgets:
             others = self.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
             yield budget, limit - others - taken[layout]
 
     def _slots_beside(self, bounds: Bounds, demand: LeastDemand) -> int:
         """Most expert slots, lent ones counted by what stays during prefill."""
-        experts = self.instance.experts
+        experts = self.shape.experts
         assert experts is not None
         most, kept = experts.most, None
         for budget, spare in self.spare(bounds, demand):
@@ -318,9 +348,11 @@ def _largest_of_classes(
         best, end = narrowed(moving, rests, low, high)
     start, period = low if best is None else best + 1, residues.period
     for first in residues.firsts(start, end):
-        if best is not None and first <= best:
-            first += -((first - best - 1) // period) * period
-        if first <= end:
-            found = moving.largest(rests, first, period, (end - first) // period)
-            best = best if found is None else found
+        if best is not None:
+            if first <= best:
+                first += -((first - best - 1) // period) * period
+            if first > end or not moving.fits(rests, first):
+                continue  # most classes cannot do better
+        found = moving.largest(rests, first, period, (end - first) // period)
+        best = best if found is None else found
     return best

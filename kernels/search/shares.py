@@ -14,7 +14,7 @@ def share_out(search: Search, bounds: Bounds, demand: LeastDemand) -> LeastDeman
     share stays, and then later pools take what is left.
     """
     for pool, most in share_caps(search, bounds, demand):
-        multiple = search.instance.pools[pool].multiple
+        multiple = search.shape.pools[pool].multiple
         cap = min(most, search.blocks_beside(bounds, demand, pool)) // multiple * multiple
         usable = demand.usable
         usable = (*usable[:pool], max(usable[pool], cap), *usable[pool + 1 :])
@@ -24,7 +24,7 @@ def share_out(search: Search, bounds: Bounds, demand: LeastDemand) -> LeastDeman
 
 def share_caps(search: Search, bounds: Bounds, demand: LeastDemand) -> list[tuple[int, int]]:
     """Every share pool with the most usable blocks within its share beside the other pools."""
-    instance, caps = search.instance, []
+    instance, caps = search.shape, []
     budgets = _shared_bytes(search, bounds, demand) if instance.fill_shares else []
     for pool, share in instance.fill_shares:
         _, reserved, _, top, multiple, _, _ = instance.pools[pool]
@@ -44,7 +44,7 @@ def _shared_bytes(
 ) -> list[tuple[int, tuple[tuple[tuple[int, int], ...], ...]]]:
     """By layout: bytes of the tightest budget less all but what is shared, and its buffers."""
     evaluator = search.demand
-    shared = {pool for pool, _ in search.instance.fill_shares}
+    shared = {pool for pool, _ in search.shape.fill_shares}
     others = [0 if pool in shared else usable for pool, usable in enumerate(demand.usable)]
     taken = evaluator.pool_bytes(others)
     rests = zip(search.rests(bounds), taken, strict=True)
@@ -56,7 +56,7 @@ def _shared_bytes(
 
 def most_kept(search: Search, bounds: Bounds, demand: LeastDemand) -> int:
     """Most expert slots that can stay during prefill beside everything else."""
-    experts = search.instance.experts
+    experts = search.shape.experts
     if experts is None:
         return 0
     least = least_kept(bounds.experts, experts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
@@ -15,7 +15,7 @@ Later = Callable[[], dict[str, Any]]
 class Deferred(Frozen):
     """A model that may be built before all its fields are known.
 
-    `model_construct` leaves the deferred fields out, and the private `_later` computes them: when
+    `defer` leaves the deferred fields out, and the private `_later` computes them: when
     one of them is first read, and before anything sees the whole (comparison, copy, dump, pickle).
     Two threads may both compute them, with the same result.
     """
@@ -25,11 +25,17 @@ class Deferred(Frozen):
 
     @classmethod
     def defer(cls, values: Mapping[str, Any], later: Later) -> Self:
-        """Build from valid values, the deferred fields left to `later`."""
-        made = cast("Self", cls.model_construct(**values))
-        for name in cls.deferred_fields - values.keys():
-            made.__dict__.pop(name, None)  # model_construct fills in defaults
-        made._later = later
+        """Build from valid values of all other fields, as pickle restores a model."""
+        made = cls.__new__(cls)
+        private = dict.fromkeys(cls.__private_attributes__) | {"_later": later}
+        made.__setstate__(
+            {
+                "__dict__": dict(values),
+                "__pydantic_fields_set__": set(values),
+                "__pydantic_extra__": None,
+                "__pydantic_private__": private,
+            }
+        )
         return made
 
     def complete(self) -> Self:

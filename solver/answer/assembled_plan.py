@@ -45,22 +45,15 @@ def assemble(
 
 def _scale(search: Search, point: Point) -> Fraction | None:
     """How much of the fill mix the blocks hold."""
-    instance = search.instance
+    instance = search.shape
     return scale_held(instance, search.demand, point) if instance.fill_mix else None
 
 
 def _check(
     formulation: Formulation, point: Point, decisions: dict[str, Any], scale: Fraction | None
 ) -> None:
-    """Raise CheckFailed where a plan breaks a rule of its problem.
-
-    A formulation for other quotas has the check of the one that it was made from.
-    """
-    check, problem = formulation.check(), formulation.problem
-    quotas = None
-    if check.problem is not problem:
-        quotas = tuple([rank.quota_bytes for rank in problem.ranks])
-    broken = check.broken(
+    """Raise CheckFailed where a plan breaks a rule of its problem."""
+    broken = formulation.check.broken(
         Decisions(
             blocks=tuple(decisions["blocks"].values()),
             fitted=tuple(zip(point.capacities, point.counts, strict=True)),
@@ -71,15 +64,15 @@ def _check(
             copies=decisions["copies"],
             scale=scale,
         ),
-        quotas,
+        formulation.quotas,
     )
     if broken:
         raise CheckFailed("the computed plan is wrong and was not returned: " + "; ".join(broken))
 
 
 def _decisions(formulation: Formulation, search: Search, point: Point) -> dict[str, Any]:
-    """The decision values by field, requests apart."""
-    instance, problem = formulation.instance, formulation.problem
+    """The decision values by field, requests apart; quotas are no part of them."""
+    instance, problem = search.shape, formulation.check.problem
     has_experts = instance.experts is not None
     copies = None
     if instance.fill_batch is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
-from kvplan.kernels.instance import Budget
+from kvplan.kernels.instance import Instance
 from kvplan.kernels.search.search import Search
 from kvplan.models import Problem
-from kvplan.solver.formulate.budgets import merge_key
+from kvplan.solver.formulate.budgets import merge_budgets, merge_key
 from kvplan.solver.formulate.formulation import Formulation, Held, formulate
 
 
@@ -31,34 +31,38 @@ class Compiled:
             groups.setdefault(merge_key(budget), []).append(number)
         self._groups = list(groups.values())
 
-    def at(self, problem: Problem, quotas: Sequence[int]) -> tuple[Formulation, Search]:
+    def at(
+        self, quotas: Sequence[int], problem: Callable[[], Problem]
+    ) -> tuple[Formulation, Search]:
         """The same for a problem that differs in quotas alone; needs stay computed.
 
         Parameters
         ----------
         quotas : bytes by rank of that problem.
+        problem : that problem, on first use.
         """
+        formulation = self.formulation.at(quotas, lambda: (problem(), self._moved(quotas)))
+        fixed = self._fixed
+        limits = [
+            min([quotas[rank] - taken for rank, taken in [fixed[i] for i in group]])
+            for group in self._groups
+        ]
+        return formulation, self.search.with_limits(limits, lambda: formulation.instance)
+
+    def _moved(self, quotas: Sequence[int]) -> Instance:
+        """The integers at other quotas."""
         instance, own = self.formulation.instance, self.formulation.problem.ranks
-        budgets = [
+        budgets = tuple(
             budget._replace(
-                limit_bytes=quotas[rank] - fixed,
+                limit_bytes=quotas[rank] - taken,
                 # A headroom budget has a quota of its own, beside that of its rank.
                 quota=quotas[rank] if own[rank].memory is None else budget.quota,
             )
-            for budget, (rank, fixed) in zip(instance.every_budget, self._fixed, strict=True)
-        ]
-        tightest = [min([budgets[i] for i in group], key=_limit) for group in self._groups]
-        moved = instance._replace(budgets=tuple(tightest), every_budget=tuple(budgets))
-        return (
-            self.formulation._replace(problem=problem, instance=moved),
-            self.search.with_limits(moved),
+            for budget, (rank, taken) in zip(instance.every_budget, self._fixed, strict=True)
         )
+        return instance._replace(budgets=merge_budgets(budgets), every_budget=budgets)
 
 
 def quotas_of(problem: Problem) -> tuple[int, ...]:
     """Bytes by rank."""
     return tuple([rank.quota_bytes for rank in problem.ranks])
-
-
-def _limit(budget: Budget) -> int:
-    return budget.limit_bytes

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 from math import prod
-from typing import NamedTuple
 
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.given import VECTORISE_FROM
@@ -21,6 +19,7 @@ from kvplan.kernels.instance import (
 from kvplan.kernels.residues import count_least
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.demands import Batch, GivenColumns, Request
+from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.problem import request_name
 from kvplan.solver.check import Check
 from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
@@ -47,14 +46,57 @@ class Held:
     floors: Mapping[str, int]  # usable blocks by pool name
 
 
-class Formulation(NamedTuple):
-    """A problem and its integers; positions in `instance` follow the order in the file."""
+class Formulation:
+    """A problem and its integers; positions in `instance` follow the order in the file.
 
-    problem: Problem
-    instance: Instance
-    fitted_at: Mapping[tuple[int, int], int]  # (batch, request) -> fitted
-    held: Held | None  # what a resize keeps
-    check: Callable[[], Check]  # of `problem`, or one that differs in quotas; made once
+    Parameters
+    ----------
+    write : the problem and its integers, on first use.
+    fitted_at : (batch, request) -> fitted.
+    held : what a resize keeps.
+    base : the formulation that this one differs from in quotas alone.
+    quotas : bytes by rank, where there is a base.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[], tuple[Problem, Instance]],
+        fitted_at: Mapping[tuple[int, int], int],
+        held: Held | None,
+        base: Formulation | None = None,
+        quotas: Sequence[int] | None = None,
+    ) -> None:
+        self._write, self.fitted_at, self.held = write, fitted_at, held
+        self._base, self.quotas = base, quotas
+
+    def at(
+        self, quotas: Sequence[int], write: Callable[[], tuple[Problem, Instance]]
+    ) -> Formulation:
+        """The same for other quotas."""
+        return Formulation(write, self.fitted_at, self.held, self, quotas)
+
+    @cached_property
+    def _written(self) -> tuple[Problem, Instance]:
+        return self._write()
+
+    @property
+    def problem(self) -> Problem:
+        """What is asked."""
+        return self._written[0]
+
+    @property
+    def instance(self) -> Instance:
+        """What is asked, in integers."""
+        return self._written[1]
+
+    @cached_property
+    def check(self) -> Check:
+        """The rules of the problem, or of the one that it differs from in quotas alone."""
+        if self._base is not None:
+            return self._base.check
+        if self.held is None:
+            return Check(self.problem)
+        return Check(self.problem, self.held.granules, self.held.floors)
 
     @property
     def request_names(self) -> tuple[tuple[str, ...], ...]:
@@ -100,8 +142,7 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         every_budget=every_budget,
         fill_mix=fill_mix(problem),
     )
-    check = cache(partial(Check, problem, granules, floors))
-    formulation = Formulation(problem, instance, fitted_at, held, check)
+    formulation = Formulation(lambda: (problem, instance), fitted_at, held)
     _check_bounded(formulation)
     if instance.fill_mix and not any(Demand(instance).mix(0)):
         raise InvalidProblem.at("fill.mix", "a mix that takes blocks", "none of any pool")

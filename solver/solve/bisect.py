@@ -40,7 +40,7 @@ def mended(search: Search, found: Answer) -> Answer | None:
 
 def obeys(search: Search, point: Point) -> bool:
     """Whether a point obeys every linear constraint."""
-    instance, demand = search.instance, search.demand
+    instance, demand = search.shape, search.demand
     return all(
         holds(constraint, constraint_value(instance, demand, point, constraint))
         for constraint in instance.constraints

@@ -22,8 +22,8 @@ class Line:
     def sample(self, at: int) -> Sample:
         return Sample(at, at <= self.limit, (at,), (10 * at,))
 
-    def probe(self, at: int) -> Sample:
-        assert self.low < at < self.high
+    def probe(self, at: int, low: Sample, high: Sample) -> Sample:
+        assert self.low == low.at < at < high.at == self.high
         assert at not in self.asked
         self.asked.append(at)
         found = self.sample(at)
@@ -33,8 +33,10 @@ class Line:
             self.high = at
         return found
 
-    def largest(self, guess: Guess) -> int:
-        return largest(self.probe, self.sample(self.low), self.sample(self.high), guess).at
+    def largest(self, guess: Guess, known: int | None = None) -> int:
+        low, high = self.sample(self.low), self.sample(self.high)
+        last = None if known is None else self.probe(known, low, high)
+        return largest(self.probe, low, high, guess, last).at
 
 
 FOOLS: dict[str, Callable[[random.Random, int], Guess]] = {
@@ -61,6 +63,27 @@ def test_the_answer_is_exact_whatever_the_guess(fool: str, low: int) -> None:
     for high in range(low + 1, low + 70):
         for limit in range(low, high):
             assert Line(limit, low, high).largest(FOOLS[fool](rng, limit)) == limit
+
+
+@pytest.mark.parametrize("fool", FOOLS)
+def test_a_known_sample_in_between_changes_nothing(fool: str) -> None:
+    rng = random.Random(fool)
+    for high in range(2, 40):
+        for limit in range(high):
+            known = rng.randrange(1, high)
+            assert Line(limit, 0, high).largest(FOOLS[fool](rng, limit), known) == limit
+
+
+def test_a_line_that_misses_the_interval_gives_way_to_its_ends() -> None:
+    """Far above, everything is full: that line says nothing of what is still open."""
+    seen: list[tuple[int, int]] = []
+
+    def guess(a: Sample, b: Sample) -> int:
+        seen.append((a.at, b.at))
+        return -9 if b.at == 1000 else 70
+
+    assert Line(70, 0, 1000).largest(guess, known=500) == 70
+    assert seen[:2] == [(500, 1000), (0, 500)]
 
 
 @given(st.integers(0, 2**64), st.data())

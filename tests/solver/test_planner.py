@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ from kvplan.kernels.instance import Instance
 from kvplan.kernels.search.search import Search
 from kvplan.models import CheckFailed, Infeasible, InvalidProblem, Plan, Problem
 from kvplan.solver import Planner, plan
+from kvplan.solver.formulate.compiled import Compiled
 from support.cases import load
 from support.instance import windows
 from support.micro import micro, one
@@ -67,14 +69,31 @@ def test_a_wrong_answer_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None
     planner = Planner(micro(**one(400, fit="capacity")))
     real = Search.with_limits
 
-    def roomier(self: Search, instance: Instance) -> Search:
-        twin = real(self, instance)
-        twin.limits = [limit + 50 for limit in twin.limits]
-        return twin
+    def roomier(self: Search, limits: Sequence[int], write: Callable[[], Instance]) -> Search:
+        return real(self, [limit + 50 for limit in limits], write)
 
     monkeypatch.setattr(Search, "with_limits", roomier)
     with pytest.raises(CheckFailed, match="exceeds its quota"):
         planner.plan(quota=60)
+
+
+def test_other_quotas_are_written_out_where_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Problem and integers at a quota are made when something beside the decisions is read."""
+    planner = Planner(micro(**one(400, fit="capacity")))
+    planner.plan(quota=70)
+    written: list[int] = []
+    real = Compiled._moved
+
+    def noted(self: Compiled, quotas: Sequence[int]) -> Instance:
+        written.extend(quotas)
+        return real(self, quotas)
+
+    monkeypatch.setattr(Compiled, "_moved", noted)
+    answer = planner.plan(quota=60)
+    assert answer.blocks == {"p": 6}
+    assert written == []
+    assert answer.ranks[0].quota == 60
+    assert written == [60]
 
 
 def test_a_rank_that_is_left_out_stays_as_it_was_measured() -> None:

@@ -84,7 +84,7 @@ def test_a_class_that_cannot_do_better_costs_one_evaluation(
     """Two windows of 1,584 and 1,600 tokens a block: 198 classes, a period of 158,400 tokens."""
     asked = []
     plain = Moving._evaluate
-    monkeypatch.setattr(Moving, "_evaluate", lambda s, v: asked.append(v) or plain(s, v))
+    monkeypatch.setattr(Moving, "_evaluate", lambda s, v, *by: asked.append(v) or plain(s, v, *by))
     caches = [*windows(1584, 5000), {**windows(1600, 9000)[0], "name": "other"}]
     caches.append({"name": "f", "kind": "full", "tokens_per_block": 32})
     search = search_of(micro(400_000, caches=caches, **one(2**21, fit="capacity")))
@@ -104,7 +104,7 @@ def test_two_capacities_under_one_prefix_with_coprime_blocks(
     """A period of 66,929 tokens: not each of its classes is tried for each need of the other."""
     asked = []
     plain = Moving._evaluate
-    monkeypatch.setattr(Moving, "_evaluate", lambda s, v: asked.append(v) or plain(s, v))
+    monkeypatch.setattr(Moving, "_evaluate", lambda s, v, *by: asked.append(v) or plain(s, v, *by))
     caches = [
         {**windows(tokens, window)[0], "name": f"w{tokens}", "scratch": scratch}
         for tokens, window in ((127, 8191), (17, 300), (31, 5000))

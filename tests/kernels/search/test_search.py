@@ -220,14 +220,16 @@ def test_other_limits_answer_as_a_new_search(part: int) -> None:
                 for budget in search.instance.budgets
             )
             instance = search.instance._replace(budgets=budgets)
-            twin, fresh = search.with_limits(instance), Search(instance)
+            limits = [budget.limit_bytes for budget in budgets]
+            twin, fresh = search.with_limits(limits, lambda made=instance: made), Search(instance)
+            assert twin.instance is instance
             for bounds in fresh.starts():
                 for variable in variables_of(fresh):
                     assert twin.largest(bounds, variable) == fresh.largest(bounds, variable), seed
             answer = solve(twin)
             assert answer == solve(fresh), seed
             fitting += answer is not None
-        again = search.with_limits(search.instance)
+        again = search.with_limits(search.limits, lambda own=search.instance: own)
         assert solve(again) == solve(search) == solve(Search(search.instance)), seed
     assert fitting > 20
 
@@ -237,9 +239,9 @@ def test_few_capacities_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     plain = Moving._evaluate
 
-    def noted(self: Moving, value: int) -> Any:
+    def noted(self: Moving, value: int, *between: Any) -> Any:
         asked.append(value)
-        return plain(self, value)
+        return plain(self, value, *between)
 
     monkeypatch.setattr(Moving, "_evaluate", noted)
     caches = [*windows(16, 40), *windows(64, 100)]
