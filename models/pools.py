@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
@@ -90,6 +90,7 @@ class Pool(Frozen):
         default=True, description="false: resume_utilization does not apply"
     )
 
+    __slots__ = ("_figures",)  # not a field, so that a copy with changes starts without it
     if TYPE_CHECKING:
 
         def __init__(
@@ -128,6 +129,44 @@ class Pool(Frozen):
         assert self.bytes is not None
         granule = 1 if self.granule is None else self.granule
         return (Buffer.model_construct(name=None, bytes=self.bytes, granule=granule),)
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Read the figures while the buffers are at hand."""
+        object.__setattr__(self, "_figures", _figures_of(self))
+
+    @property
+    def figures(self) -> PoolFigures:
+        """The buffers as plain figures; cached."""
+        figures: PoolFigures | None = getattr(self, "_figures", None)
+        if figures is None:
+            figures = _figures_of(self)
+            object.__setattr__(self, "_figures", figures)
+        return figures
+
+
+class PoolFigures(NamedTuple):
+    """Block bytes and granule of every buffer of a pool.
+
+    Attributes
+    ----------
+    buffers : as written; bytes may be by stage or by rank name, a granule may be "auto".
+    plain : the same where every rank has them alike, and some bytes of each; else None.
+    """
+
+    buffers: tuple[tuple[int | Mapping[str, int], int | Literal["auto"]], ...]
+    plain: tuple[tuple[int, int], ...] | None
+
+
+def _figures_of(pool: Pool) -> PoolFigures:
+    buffers = tuple([(buffer.bytes, buffer.granule) for buffer in pool.buffers or ()])
+    if pool.bytes is not None:
+        buffers = ((pool.bytes, 1 if pool.granule is None else pool.granule),)
+    found = []
+    for size, granule in buffers:
+        if not isinstance(size, int) or not size or not isinstance(granule, int):
+            return PoolFigures(buffers, None)
+        found.append((size, granule))
+    return PoolFigures(buffers, tuple(found))
 
 
 class Scratch(Frozen):

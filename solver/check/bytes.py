@@ -8,7 +8,7 @@ from kvplan.models.elastic import Consumer, Experts, Option, Prefill
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 
-Buffers = list[tuple[int, int]]
+Buffers = tuple[tuple[int, int], ...]
 """(block bytes, granule bytes) of each; an "auto" granule is 0."""
 Limit = tuple[str, int, list[list[int]], int | None, bool]
 """Phase, bytes of consumers, of the options by choice, limit where it is not the quota, staged."""
@@ -85,12 +85,23 @@ def auto_granule(quota: int) -> int:
     return 2 * 2**20 << sum([quota >= step * 2**30 for step in (2, 4, 8, 16)])
 
 
-def layout_of(problem: Problem, rank: Rank) -> list[Buffers]:
-    """Buffers of every pool on a rank."""
-    return [
-        [(figure_on(rank, b.bytes), 0 if b.granule == "auto" else b.granule) for b in pool.layout]
-        for pool in problem.pools
-    ]
+def layouts_of(problem: Problem) -> list[list[Buffers]]:
+    """Buffers of every pool by rank; alike ranks have the same list."""
+    figures = [pool.figures for pool in problem.pools]
+    plain = [each.plain for each in figures if each.plain is not None]
+    if len(plain) == len(figures):
+        return [plain] * len(problem.ranks)
+    sizes = [size for pool in figures for size, _ in pool.buffers if not isinstance(size, int)]
+    keys = {key for size in sizes for key in size}
+    alike = [rank.name if rank.name in keys else rank.stage for rank in problem.ranks]
+    layouts = {
+        key: [
+            tuple([(figure_on(rank, size), 0 if g == "auto" else g) for size, g in pool.buffers])
+            for pool in figures
+        ]
+        for key, rank in dict(zip(alike, problem.ranks, strict=True)).items()
+    }
+    return [layouts[key] for key in alike]
 
 
 def pool_bytes(buffers: Buffers, blocks: int, auto: int) -> int:

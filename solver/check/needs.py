@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kvplan.models.demands import Batch, Request
@@ -37,11 +37,12 @@ def rule_of(cache: Cache, pool: int, block_tokens: int) -> Rule:
     kind, window, flight = cache.retention, cache.window or 0, cache.in_flight or 1
     if kind in ("in_flight", "chunked"):
         kind, window = "reach", cache.chunk or window - 1
-    sink, saved = -(-(cache.sink or 0) // t), cache.scratch
-    scratch = (*saved.fraction.as_integer_ratio(), saved.max_rewind) if saved else None
-    sizes = (cache.groups, kind, t, cache.extra_blocks, sink, window)
-    flights = (0 if flight == "prefill" else flight, cache.in_flight_per == "batch")
-    return Rule(pool, *sizes, *flights, cache.blocks or 1, scratch)
+    sink, flight = -(-(cache.sink or 0) // t), 0 if flight == "prefill" else flight
+    is_shared, state, scratch = cache.in_flight_per == "batch", cache.blocks or 1, None
+    if cache.scratch is not None:
+        scratch = (*cache.scratch.fraction.as_integer_ratio(), cache.scratch.max_rewind)
+    groups, extra = cache.groups, cache.extra_blocks
+    return Rule(pool, groups, kind, t, extra, sink, window, flight, is_shared, state, scratch)
 
 
 def structural_floors(rules: Sequence[Rule], pools: int) -> list[int]:
@@ -50,10 +51,9 @@ def structural_floors(rules: Sequence[Rule], pools: int) -> list[int]:
     m (S + (W + t - 2)//t + 1) of a live window, m times the largest such figure of a full cache.
     """
     live = [r.kind == "live" and r.sink + (r.window + r.t - 2) // r.t + 1 for r in rules]
-    floors, largest = [0] * pools, max(live, default=0)
-    for rule, blocks in zip(rules, live, strict=True) if largest else ():
-        others = {"full": largest, "state": rule.state}
-        floors[rule.pool] += rule.m * (blocks or others.get(rule.kind, 1))
+    floors, others = [0] * pools, {"full": max(live, default=0), "peak": 1, "reach": 1}
+    for rule, blocks in zip(rules, live, strict=True) if others["full"] else ():
+        floors[rule.pool] += rule.m * (blocks or others.get(rule.kind, rule.state))
     return floors
 
 
@@ -68,32 +68,33 @@ def stale(rule: Rule, history: Ints) -> tuple[Ints, Ints]:
     return first, most(first, (history + 1 - rule.window) // rule.t)
 
 
-def own_blocks(rule: Rule, load: Load, flight: int, shared: int) -> Ints:
-    """Blocks of one request with tokens, beside B shared ones of a prefix; groups do not count.
+def own_blocks(rule: Rule, load: Load, flight: int, prefix: int) -> Ints:
+    """Blocks of one request with tokens, beside B = P//t shared ones; groups do not count.
 
     full: max(0, ceil(C/t) - B) + x; peak: min(ceil(C/t), S + (W + F + t - 3)//t + 1) + x;
     reach: ceil(min(C, R + F)/t) + x; live: b = |[B, ceil(C/t)) - stale(H)| + x, with scratch
     max(0, b - n + ceil(n fraction)), n = |stale(max(0, C - R)) and [max(B, ceil(H/t)), ceil(C/t))|.
     """
-    (capacity, history, _), t = load, rule.t
-    if rule.kind == "reach":
-        capacity = -most(-capacity, -rule.window - (0 if rule.per_batch else flight))
+    capacity, history, _ = load
+    _, _, kind, t, extra, sink, window, tokens, per_batch, _, scratch = rule
+    tokens, shared = tokens or flight, prefix and prefix // t
+    if kind == "reach":
+        capacity = -most(-capacity, -window - (0 if per_batch else tokens))
     blocks = -(-capacity // t)
-    if rule.kind == "peak":
-        blocks = -most(-blocks, -rule.sink - (rule.window + flight + t - 3) // t - 1)
+    if kind == "peak":
+        blocks = -most(-blocks, -sink - (window + tokens + t - 3) // t - 1)
     if shared:
         blocks = most(blocks - shared, 0)
-    blocks = blocks + rule.x
-    if rule.kind == "live":
+    if kind == "live":
         first, stop = stale(rule, history)  # it ends before ceil(C/t)
         blocks = blocks - (most(stop, shared) - most(first, shared) if shared else stop - first)
-    if rule.scratch:
-        num, den, rewind = rule.scratch
-        first, stop = stale(rule, most(capacity - rewind, 0))
-        written = most(-(-history // t), shared)
-        n = most(stop, written) - most(first, written)
-        blocks = most(blocks - n + -(-n * num // den), 0)
-    return blocks
+    if scratch is None:
+        return blocks + extra
+    num, den, rewind = scratch
+    first, stop = stale(rule, most(capacity - rewind, 0))
+    written = most(-(-history // t), shared)
+    n = most(stop, written) - most(first, written)
+    return most(blocks + extra - n + -(-n * num // den), 0)
 
 
 def shared_blocks(rule: Rule, shared: int, histories: Sequence[int]) -> int:
@@ -115,7 +116,8 @@ class BatchNeed:
         if not (all(columns[0]) and all(columns[2])):  # some hold no tokens
             kept = [row for row in zip(*columns, strict=True) if row[0] and row[2]]
             columns = [[row[at] for row in kept] for at in range(3)]
-        self._columns, self._own = columns, dict[int, list[int]]()  # by flight
+        self._columns = columns
+        self._own, self._still = dict[int, list[int]](), dict[int, list[int]]()  # by flight
         self._ends = [min(columns[1]), max(columns[1])] if columns[1] else []  # of histories
 
     def raw(self, fitted: Sequence[Load], flight: int) -> list[int]:
@@ -123,38 +125,46 @@ class BatchNeed:
 
         `fitted` are the requests that may shrink, `flight` the tokens of the prefill.
         """
+        if not fitted and flight in self._still:
+            return self._still[flight]
         if flight not in self._own:
-            self._own[flight] = [*self.given(flight)]
+            self._own[flight] = self.given(flight) if self._ends else [0] * len(self._rules)
         raw, requests = [*self._pools], self._requests + sum([load[2] for load in fitted])
         loads = [load for load in fitted if load[0] and load[2]]  # those with tokens
-        histories = self._ends + [load[1] for load in loads]
+        histories, prefix = self._ends + [load[1] for load in loads], self._prefix
         for rule, blocks in zip(self._rules, self._own[flight], strict=True):
-            tokens, shared = rule.flight or flight, self._prefix // rule.t
-            if rule.kind == "state":
-                blocks = (rule.state + rule.x) * requests
-            elif histories:
-                for load in loads:
-                    blocks += load[2] * own_blocks(rule, load, tokens, shared)
-                blocks += shared_blocks(rule, shared, histories) if shared else 0
-                blocks += -(-tokens // rule.t) if rule.per_batch else 0
-            raw[rule.pool] += rule.m * blocks
+            pool, m, kind, t, extra, _, _, tokens, per_batch, state, _ = rule
+            for load in loads:
+                blocks += load[2] * own_blocks(rule, load, flight, prefix)
+            if kind == "state":
+                blocks = (state + extra) * requests
+            elif histories and prefix >= t:
+                blocks += shared_blocks(rule, prefix // t, histories)
+            if per_batch and histories:
+                blocks += -(-(tokens or flight) // t)
+            raw[pool] += m * blocks
+        if not fitted:
+            self._still[flight] = raw
         return raw
 
-    def given(self, flight: int) -> Iterator[int]:
-        """Blocks that the given requests hold on their own, by rule; alike rules counted once."""
-        loads: list[Load] = [*zip(*self._columns, strict=True)]
-        if len(loads) >= MANY:
-            loads = [self._arrays(flight)]
-        longest, known = max(self._ends, default=0), dict[tuple[Any, ...], int]()
+    def given(self, flight: int) -> list[int]:
+        """Blocks that the given requests hold on their own, by rule."""
+        loads, prefix = [*zip(*self._columns, strict=True)], self._prefix
+        if len(loads) < MANY:
+            return [
+                sum([n * own_blocks(rule, (c, h, n), flight, prefix) for c, h, n in loads])
+                for rule in self._rules
+            ]
+        load, longest, known = self._arrays(flight), max(self._ends), dict[tuple[Any, ...], int]()
+        found = []
         for rule in self._rules:
             key: tuple[Any, ...] = rule[2:]
             if rule.kind == "live" and not rule.scratch and longest < rule.window:
                 key = ("full", rule.t, rule.x)  # no history has outgrown the window
-            if key not in known:
-                tokens, shared = rule.flight or flight, self._prefix // rule.t
-                own = sum([load[2] * own_blocks(rule, load, tokens, shared) for load in loads])
-                known[key] = own if isinstance(own, int) else int(own.sum())
-            yield known[key]
+            if key not in known:  # alike rules are counted once
+                known[key] = int(load[2] @ own_blocks(rule, load, flight, prefix))
+            found.append(known[key])
+        return found
 
     def _arrays(self, flight: int) -> Load:
         """The columns as arrays, of plain integers where 64 bits are too few."""

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kvplan.models.demands import Batch
 from kvplan.models.elastic import Experts, Prefill
 from kvplan.models.problem import request_name
 
 
-def fitted_faults(batch: Batch, index: int, capacity: int, count: int) -> Iterator[str]:
+class Fitted(NamedTuple):
+    """A request whose capacity or count may shrink."""
+
+    name: str
+    is_count: bool
+    least: int  # tokens, or requests
+    most: int | None
+    other: int  # the requests of a fitted capacity, the tokens of a fitted count
+    flight: int  # C - H, tokens
+
+    def faults(self, capacity: int, count: int) -> Iterator[str]:
+        """What shrinks stays in its range, the other stays as it is."""
+        value, other = (count, capacity) if self.is_count else (capacity, count)
+        if value < self.least or (self.most is not None and value > self.most):
+            yield f"{self.name} = {value} is outside {self.least} to {self.most}"
+        if other != self.other:
+            yield f"{self.name} asks for {self.other}, which may not become {other}"
+
+
+def fitted_of(batch: Batch, index: int) -> Fitted:
     """C >= max(1, C - H, min_capacity, with a prefix of P tokens C - H + P); count >= min_count."""
-    request, name, flight = batch.requests[index], request_name(batch, index), 0
-    value, least, most = count, request.min_count or 1, request.count
-    other, asked = capacity, request.capacity
-    if request.fit == "capacity":
-        flight, prefix = request.flight_tokens, batch.shared_prefix
-        least = max(1, flight, request.min_capacity or 1, prefix and prefix + flight)
-        value, most, other = capacity, request.capacity, count
-        asked = 1 if request.count is None else request.count
-    if value < least or (most is not None and value > most):
-        yield f"{name} = {value} is outside {least} to {most}"
-    if other != asked:
-        yield f"{name} asks for {asked}, which may not become {other}"
+    request, name, prefix = batch.requests[index], request_name(batch, index), batch.shared_prefix
+    capacity, count, flight = request.capacity, request.count, request.flight_tokens
+    if request.fit == "count":
+        return Fitted(name, True, request.min_count or 1, count, capacity, flight)
+    least = max(1, flight, request.min_capacity or 1, prefix and prefix + flight)
+    return Fitted(name, False, least, capacity, 1 if count is None else count, flight)
 
 
 def is_candidate(prefill: Prefill | None, chunk: int | None) -> bool:

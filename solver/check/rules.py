@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.models.problem import Problem, request_name
+from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank
 from kvplan.models.units import exact_bytes
 from kvplan.solver.check.bytes import (
     auto_granule,
     layer_bytes,
-    layout_of,
+    layouts_of,
     limits_of,
     pool_bytes,
     quota_of,
@@ -20,7 +20,7 @@ from kvplan.solver.check.bytes import (
     staging_bytes,
 )
 from kvplan.solver.check.needs import BatchNeed, alone, batch_need, rule_of, structural_floors
-from kvplan.solver.check.ranges import expert_faults, fitted_faults, is_candidate, least_kept
+from kvplan.solver.check.ranges import expert_faults, fitted_of, is_candidate, least_kept
 
 NONE: Mapping[str, int] = {}
 
@@ -51,30 +51,25 @@ class Check:
         self, problem: Problem, granules: Mapping[str, int] = NONE, floors: Mapping[str, int] = NONE
     ) -> None:
         self.problem, pools, self._granules = problem, problem.pools, granules
-        names = [pool.name for pool in pools]
-        rules = [
-            rule_of(each, names.index(problem.pool_of(each)), problem.tokens_per_block)
-            for each in problem.caches
-        ]
+        places: dict[str | None, int] = {pool.name: at for at, pool in enumerate(pools)}
+        t = problem.tokens_per_block
+        rules = [rule_of(each, places.get(each.pool, 0), t) for each in problem.caches]
         self._floors = [
-            max(floor, pool.min_blocks, floors.get(pool.name, 0))
+            max(floor, pool.min_blocks, floors.get(pool.name, 0) if floors else 0)
             for pool, floor in zip(pools, structural_floors(rules, len(pools)), strict=True)
         ]
         use = problem.resume_utilization.as_integer_ratio()
         self._use = [use if pool.resume_headroom else (1, 1) for pool in pools]
         self._batches = [batch_need(problem, rules, batch) for batch in problem.batches]
-        self._fitted = [(batch, i) for batch in problem.batches for i in batch.given.fitted]
-        self._flights = [batch.requests[i].flight_tokens for batch, i in self._fitted]
+        self._fitted = [
+            fitted_of(batch, i) for batch in problem.batches for i in batch.given.fitted
+        ]
         follows = problem.prefill is not None and not all(rule.flight for rule in rules)
         self._in_flight = problem.prefill.batches_in_flight if problem.prefill and follows else 0
         self._limits = [[*limits_of(problem, rank)] for rank in problem.ranks]
-        sizes = [b.bytes for pool in pools for b in pool.layout if not isinstance(b.bytes, int)]
-        named = {key for figures in sizes for key in figures}
-        alike = [rank.name if rank.name in named else rank.stage for rank in problem.ranks]
-        ranks = dict(zip(alike, problem.ranks, strict=True))
-        layouts = {key: layout_of(problem, rank) for key, rank in ranks.items()}
-        self._layouts = [layouts[key] for key in alike]  # alike ranks have one
-        self._has_auto, fill = problem.has_auto_granules, problem.fill
+        self._layouts = layouts_of(problem)
+        pages, fill = self._layouts[0], problem.fill
+        self._has_auto = 0 in {granule for buffers in pages for _, granule in buffers}
         self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
         self._mix = [
             (each.share, BatchNeed(rules, len(pools), alone(each)))
@@ -110,8 +105,8 @@ class Check:
 
     def _ranges(self, decisions: Decisions) -> Iterator[str]:
         """Fitted requests, chunk, options and slots are among those allowed."""
-        for (batch, index), sizes in zip(self._fitted, decisions.fitted, strict=True):
-            yield from fitted_faults(batch, index, *sizes)
+        for fitted, sizes in zip(self._fitted, decisions.fitted, strict=True):
+            yield from fitted.faults(*sizes)
         if not is_candidate(self.problem.prefill, decisions.chunk):
             yield f"a chunk of {decisions.chunk} tokens is not a candidate"
         for choice, option in zip(self.problem.choices, decisions.options, strict=True):
@@ -123,8 +118,8 @@ class Check:
         """Raw blocks by batch and pool; usable ones: ceil(raw / utilization) of the largest."""
         flight, raws = (decisions.chunk or 0) * self._in_flight, []
         loads = [
-            (capacity, capacity - mine, count)
-            for (capacity, count), mine in zip(decisions.fitted, self._flights, strict=True)
+            (capacity, capacity - each.flight, count)
+            for (capacity, count), each in zip(decisions.fitted, self._fitted, strict=True)
         ]
         for batch in self._batches:
             raws.append(batch.raw(loads[: batch.fitted], flight))
@@ -154,9 +149,9 @@ class Check:
             ]
             copies = min([n // need for n, need in pools if need], default=0)
             values[f"copies:{batch.name}"] = copies
-        for (batch, index), sizes in zip(self._fitted, decisions.fitted, strict=True):
-            fit = batch.requests[index].fit
-            values[f"{fit}:{request_name(batch, index)}"] = sizes[fit == "count"]
+        for each, sizes in zip(self._fitted, decisions.fitted, strict=True):
+            kind = "count" if each.is_count else "capacity"
+            values[f"{kind}:{each.name}"] = sizes[each.is_count]
         for choice, picked in zip(problem.choices, decisions.options, strict=True):
             values[f"choice:{choice.name}"] = -picked
             for at, option in enumerate(choice.options):

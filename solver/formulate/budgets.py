@@ -51,12 +51,11 @@ def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ..
     """(block bytes, granule) of every buffer that takes bytes on a rank, by pool."""
     layout: list[Buffers] = []
     for pool in problem.pools:
-        buffers = []
-        for buffer in pool.layout:
-            size = buffer.bytes if isinstance(buffer.bytes, int) else at_rank(buffer.bytes, rank)
-            if size:
-                buffers.append((size, granule if buffer.granule == "auto" else buffer.granule))
-        layout.append(tuple(buffers))
+        buffers, plain = pool.figures
+        if plain is None:
+            sizes = [(at_rank(size, rank), page) for size, page in buffers]
+            plain = tuple([(n, granule if page == "auto" else page) for n, page in sizes if n])
+        layout.append(plain)
     return tuple(layout)
 
 
@@ -106,8 +105,8 @@ def _named_ranks(problem: Problem) -> set[str]:
     """Ranks whose blocks may differ from those of their stage: keys of bytes by rank name."""
     if len(problem.ranks) == 1:
         return set()
-    buffers = [buffer for pool in problem.pools for buffer in pool.layout]
-    return {key for b in buffers if not isinstance(b.bytes, int) for key in b.bytes}
+    sizes = [size for pool in problem.pools for size, _ in pool.figures.buffers]
+    return {key for size in sizes if not isinstance(size, int) for key in size}
 
 
 def _budget(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:

@@ -22,10 +22,11 @@ from kvplan.models.pools import Cache
 
 def cache_rules(problem: Problem) -> tuple[CacheRule, ...]:
     """The rules of all caches, in order."""
-    places = {pool.name: index for index, pool in enumerate(problem.pools)}
+    places: dict[str | None, int] = {pool.name: index for index, pool in enumerate(problem.pools)}
+    places[None] = 0
     return tuple(
         [
-            cache_rule(cache, problem.block_tokens(cache), places[problem.pool_of(cache)])
+            cache_rule(cache, problem.block_tokens(cache), places[cache.pool])
             for cache in problem.caches
         ]
     )
@@ -38,37 +39,28 @@ def cache_rule(cache: Cache, block_tokens: Any, pool: int = 0) -> CacheRule:
     ----------
     block_tokens : t, over all shards; an integer, or an array of them where layouts are compared.
     """
-    t = block_tokens
-    kind, reach = _kind_and_reach(cache)
-    scratch, flight = cache.scratch, cache.in_flight
+    t, groups, extra = block_tokens, cache.groups, cache.extra_blocks
+    kind = _KINDS[cache.kind] if cache.kind != "window" else _KEPT[cache.keep]
+    if kind == FULL:
+        return CacheRule(pool, kind, t, groups, extra)
+    if kind == STATE:
+        return CacheRule(pool, kind, t, groups, extra, state_blocks=cache.blocks or 1)
+    reach, flight, scratch = cache.window or 1, cache.in_flight, cache.scratch
+    if kind == FLIGHT:
+        reach = cache.chunk or reach - 1
     return CacheRule(
-        pool,
-        kind,
-        t,
-        cache.groups,
-        cache.extra_blocks,
-        reach,
-        -(-cache.sink // t) if cache.sink and kind in (LIVE, PEAK) else 0,
+        *(pool, kind, t, groups, extra, reach),
+        -(-cache.sink // t) if cache.sink and kind != FLIGHT else 0,
         1 if flight is None else PREFILL if flight == "prefill" else flight,
         kind == FLIGHT and cache.in_flight_per == "batch",
-        cache.blocks or 1 if kind == STATE else 0,
+        0,
         None if scratch is None else (scratch.fraction.numerator, scratch.fraction.denominator),
         0 if scratch is None else scratch.max_rewind,
     )
 
 
-def _kind_and_reach(cache: Cache) -> tuple[int, int]:
-    """The retention rule, and the tokens that it reaches back."""
-    if cache.kind == "full":
-        return FULL, 0
-    if cache.kind == "state":
-        return STATE, 0
-    if cache.kind == "chunked":
-        return FLIGHT, cache.chunk or 1
-    window = cache.window or 1
-    if cache.keep == "live":
-        return LIVE, window
-    return (FLIGHT, window - 1) if cache.keep == "in_flight" else (PEAK, window)
+_KINDS = {"full": FULL, "state": STATE, "chunked": FLIGHT}
+_KEPT = {None: PEAK, "peak": PEAK, "live": LIVE, "in_flight": FLIGHT}
 
 
 def structural_floors(caches: Sequence[CacheRule], pools: int) -> list[int]:
@@ -99,18 +91,16 @@ def pool_rules(
 ) -> tuple[PoolRule, ...]:
     """Limits and utilization of every pool; `held_floors` are usable blocks by name."""
     structural = structural_floors(caches, len(problem.pools))
-    use = problem.resume_utilization
-    num, den = use.numerator, use.denominator
+    use = problem.resume_utilization.as_integer_ratio()
     found = []
     for pool, least in zip(problem.pools, structural, strict=True):
-        if pool.min_blocks > least:
-            least = pool.min_blocks
         if held_floors:
             least = max(least, held_floors.get(pool.name, 0))
-        share, whole = (num, den) if pool.resume_headroom else (1, 1)
-        reserved, multiple = pool.reserved_blocks, pool.multiple_of
-        rule = PoolRule(pool.name, reserved, least, pool.max_blocks, multiple, share, whole)
-        found.append(rule)
+        if least < pool.min_blocks:
+            least = pool.min_blocks
+        share = use if pool.resume_headroom else (1, 1)
+        rule = (pool.name, pool.reserved_blocks, least, pool.max_blocks, pool.multiple_of, *share)
+        found.append(PoolRule(*rule))
     return tuple(found)
 
 

@@ -217,8 +217,8 @@ def test_many_requests_need_what_each_of_them_needs(scale: int) -> None:
         rows = [{"capacity": c, "history": h, "count": n} for c, h, n in loads]
         batch = Batch.model_validate({"name": "b", "shared_prefix": prefix, "requests": rows})
         held = [load for load in loads if load[0] and load[2]]
-        each = [load[2] * own_blocks(rule, load, rule.flight, prefix // rule.t) for load in held]
-        assert [*BatchNeed([rule], 1, batch).given(0)] == [sum(each)]
+        each = [load[2] * own_blocks(rule, load, 0, prefix) for load in held]
+        assert BatchNeed([rule], 1, batch).given(0) == [sum(each)]
 
 
 def test_a_kept_check_is_quick() -> None:
