@@ -3,10 +3,66 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kvplan.models.engines.registry import Flag, Settings
+from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem
+
+MOST_RANKS = 16
+Choice = tuple[str, dict[str, Any]]
+"""Flags to give the engine, and the settings that they stand for."""
+
+
+def laid_over(
+    flags: tuple[Flag, ...], settings: Mapping[str, Any], changes: Mapping[str, Any]
+) -> Settings:
+    """Settings with some of them changed, as if they had been given."""
+    given = settings.given if isinstance(settings, Settings) else frozenset(settings)
+    given |= {"weights"} & settings.keys()
+    return Settings(flags, {key: settings[key] for key in given} | dict(changes))
+
+
+def offering(
+    problem: Problem,
+    labels: Mapping[str, str],
+    choices: Iterable[Choice],
+    rebuilt: Callable[[dict[str, Any]], Problem],
+) -> Problem:
+    """Return the problem with the engine's names for its fields, and what else could be launched.
+
+    Parameters
+    ----------
+    labels : a field's path -> a flag.
+    rebuilt : the engine's problem with some settings changed.
+    """
+    found = []
+    for flags, changes in choices:
+        try:
+            entry = variant(flags, problem, rebuilt(changes))
+        except InvalidProblem:
+            continue
+        if entry is not None:
+            found.append(entry)
+    more: dict[str, Any] = {"labels": dict(labels)} if labels else {}
+    more |= {"variants": found} if found else {}
+    return Problem.model_validate({**problem.model_dump(mode="json", exclude_unset=True), **more})
+
+
+def halves(count: int) -> Iterator[int]:
+    """Offer half of it, and half again, down to a thirty-second."""
+    for power in range(1, 6):
+        if count >> power:
+            yield count >> power
+
+
+def on_more_ranks(settings: Mapping[str, Any], flag: str, key: str) -> Iterator[Choice]:
+    """Offer twice the ranks, each with half the weights; what was measured is taken as it is."""
+    ranks, weights = 2 * max(1, int(settings[key])), settings.get("weights_bytes")
+    halved = {} if weights is None else {"weights_bytes": -(-weights // 2)}
+    if ranks <= MOST_RANKS:
+        yield f"{flag} {ranks}", {key: ranks, **halved}
 
 
 def variant(flags: str, problem: Problem, other: Problem, note: str = "") -> dict[str, Any] | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.models.engines.alternatives import laid_over, offering
+from kvplan.models.engines.atom.choices import choices, labels
 from kvplan.models.engines.atom.entries import block_bytes, entries_of_request, state_bytes
-from kvplan.models.engines.atom.flags import block_tokens, stage_layers
+from kvplan.models.engines.atom.flags import FLAGS, block_tokens, stage_layers
 from kvplan.models.engines.atom.served import check_served
 from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.missing import no_budget
@@ -30,7 +32,13 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     """
     check_served(architecture)
     refuse_cross(architecture, "atom")
-    return _problem(architecture, settings, free=False)
+    bare = _problem(architecture, settings, free=False)
+    return offering(
+        bare,
+        labels(bare),
+        choices(settings),
+        lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes), free=False),
+    )
 
 
 def open_split(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.models.engines.alternatives import laid_over, offering
 from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.llamacpp.architectures import known_as
 from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
+from kvplan.models.engines.llamacpp.choices import choices, labels
 from kvplan.models.engines.llamacpp.flags import (
+    FLAGS,
     PAD,
     SERVER,
     SERVER_SEQUENCES,
@@ -44,6 +47,17 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     if "," in str(settings["device"] or ""):
         expected = "one device (several are not modelled)"
         raise InvalidProblem.at("--device", expected, shown(settings["device"]))
+    bare = _problem(architecture, settings)
+    return offering(
+        bare,
+        labels(bare),
+        choices(settings),
+        lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes)),
+    )
+
+
+def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
+    """The problem alone."""
     context = context_of(architecture, settings)
     tokens = token_caches(architecture, settings)
     state = state_cache(architecture, settings)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kvplan.models.engines.alternatives import laid_over, offering
 from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.sglang.budget import rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import (
@@ -18,9 +19,10 @@ from kvplan.models.engines.sglang.cells import (
     has_window_pool,
     window_tokens,
 )
+from kvplan.models.engines.sglang.choices import choices, labels
 from kvplan.models.engines.sglang.compressed import build_compressed, is_compressed
 from kvplan.models.engines.sglang.demand import request_cap, request_tokens, shared_tokens
-from kvplan.models.engines.sglang.flags import check_sizes, ratio_rule, swa_ratio
+from kvplan.models.engines.sglang.flags import FLAGS, check_sizes, ratio_rule, swa_ratio
 from kvplan.models.engines.sglang.resolve import resolve
 from kvplan.models.engines.sglang.served import check_served
 from kvplan.models.engines.sglang.states import recurrent_layers, state_section
@@ -38,6 +40,17 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     """
     refuse_cross(architecture, "sglang")
     check_served(architecture)
+    bare = _launched(architecture, settings)
+    return offering(
+        bare,
+        labels(settings),
+        choices(settings),
+        lambda changes: _launched(architecture, laid_over(FLAGS, settings, changes)),
+    )
+
+
+def _launched(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
+    """The problem alone."""
     check_sizes(settings)
     known = resolve(architecture, settings)
     if is_compressed(architecture):

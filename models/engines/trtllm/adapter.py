@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kvplan.models.engines.alternatives import laid_over, offering
 from kvplan.models.engines.layers import Architecture, Recurrent, refuse_cross
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
-from kvplan.models.engines.trtllm.flags import SERVER, SERVER_REQUESTS, requests_of
+from kvplan.models.engines.trtllm.choices import choices, labels
+from kvplan.models.engines.trtllm.flags import FLAGS, SERVER, SERVER_REQUESTS, requests_of
 from kvplan.models.engines.trtllm.manager import (
     Ask,
     Bounds,
@@ -105,6 +107,17 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     """
     refuse_cross(architecture, "tensorrt-llm")
     check_served(architecture)
+    bare = _problem(architecture, settings)
+    return offering(
+        bare,
+        labels(bare),
+        choices(settings),
+        lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes)),
+    )
+
+
+def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
+    """The problem alone."""
     manager, quota = manager_of(architecture, settings), quota_of(settings)
     granule = granule_bytes(quota)
     if any(ask.fits for ask in manager.constraints[0].requests):

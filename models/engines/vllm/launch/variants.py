@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from kvplan.models.engines.alternatives import variant
+from kvplan.models.engines import alternatives
+from kvplan.models.engines.alternatives import on_more_ranks, variant
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.figures import printed_tokens
@@ -20,14 +21,11 @@ from kvplan.models.problem import Problem
 
 SHARES = (Fraction(95, 100), Fraction(98, 100))
 LEAST_STEP = 1024
-MOST_RANKS = 16
 
 
 def laid_over(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
     """Settings with some of them changed, as if they had been given."""
-    given = settings.given if isinstance(settings, Settings) else frozenset(settings)
-    given |= {"weights"} & settings.keys()
-    return Settings(FLAGS, {key: settings[key] for key in given} | dict(changes))
+    return alternatives.laid_over(FLAGS, settings, changes)
 
 
 def labels(server: Server) -> dict[str, str]:
@@ -76,16 +74,7 @@ def _choices(
     yield "--enforce-eager", {"enforce_eager": True}
     if kv_dtype(settings, architecture).value in ("auto", "bfloat16", "float16"):
         yield "--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}
-    ranks = 2 * max(1, int(settings["tensor_parallel_size"]))
-    if ranks <= MOST_RANKS:
-        yield f"--tensor-parallel-size {ranks}", _on_twice_the_ranks(settings, ranks)
-
-
-def _on_twice_the_ranks(settings: Mapping[str, Any], ranks: int) -> dict[str, Any]:
-    """Each rank holds half the weights; memory that was measured is taken as it is."""
-    weights = settings.get("weights_bytes")
-    halved = {} if weights is None else {"weights_bytes": -(-weights // 2)}
-    return {"tensor_parallel_size": ranks, **halved}
+    yield from on_more_ranks(settings, "--tensor-parallel-size", "tensor_parallel_size")
 
 
 def _fewer_requests(architecture: Architecture, settings: Mapping[str, Any], server: Server) -> int:
