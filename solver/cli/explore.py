@@ -28,7 +28,8 @@ def explore(
         typer.Option(
             metavar="PATH=A:B:STEP",
             help="Vary a numeric field, such as ranks.*.quota=10GiB:80GiB:256MiB (or PATH=A,B,C). "
-            "Repeatable: several fields make a grid, the last one varying fastest.",
+            "Repeatable: several fields make a grid, the last one varying fastest. Also "
+            "variant=NAME,none and goals=A > B,B > A.",
         ),
     ],
     out: Annotated[
@@ -140,10 +141,13 @@ def read_changes(texts: list[str], form: str = "PATH=A:B:STEP") -> dict[str, str
     """
     from kvplan.models import InvalidProblem
     from kvplan.models.messages import shown
+    from kvplan.solver.explore.outer import OUTER
 
     changes: dict[str, str] = {}
     for text in texts:
         path, equals, values = text.rpartition("=")
+        if text.partition("=")[0].strip() in OUTER:  # the names behind it may hold any text
+            path, equals, values = text.partition("=")
         if not equals or not path.strip():
             raise InvalidProblem.at("--vary", form, shown(text))
         if path.strip() in changes:

@@ -6,6 +6,7 @@ pandas and NumPy are imported when a table is first built.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     import pandas
+
+    from kvplan.solver.explore.grid import Grid
+    from kvplan.solver.explore.kept_parts import KeptParts
 
 __all__ = ["explore"]
 
@@ -42,6 +46,8 @@ def explore(
     vary : by field, the values that it takes. A field is a path as in `--set`, such as
         "ranks.*.quota" or "batches.one.requests.long.capacity". Values are "A:B:STEP" (B included
         where a step meets it), "A,B,C", or an iterable of numbers and of texts with a unit.
+        Two names vary whole problems, slower than any field: "variant" (names of its variants, or
+        "none"), and "goals" (orders such as "prefill > experts"; goals that are left out follow).
     progress : called now and then with the rows done and the total.
     executor : solves parts of the grid elsewhere: a process pool, or
         `kvplan.solver.explore.on_ray.RayExecutor`. The table is the same.
@@ -67,17 +73,34 @@ def explore(
     """
     if not isinstance(vary, Mapping):
         raise InvalidProblem.at("vary", "a mapping of paths to values", type(vary).__name__)
-    grid = build_grid(as_problem(problem), vary)
+    from kvplan.solver.explore.outer import OUTER, outer_problems
 
-    from kvplan.solver.explore.result_table import table_of
+    outer = list(outer_problems(as_problem(problem), vary))
+    fields = {name: values for name, values in vary.items() if name not in OUTER}
+    grids = [
+        build_grid(each.problem, fields, may_stand_still=len(fields) < len(vary)) for each in outer
+    ]
+
+    from kvplan.solver.explore.result_table import below_one_another, table_of
     from kvplan.solver.explore.shared_out import solve_parts
 
-    kept = None
-    if keep_beside is not None:
-        from kvplan.solver.explore.kept_parts import KeptParts
+    tables, done = [], 0
+    for grid in grids:
+        kept = None if keep_beside is None else _kept(keep_beside, grid)
+        told = progress and partial(_tell, progress, done, sum(map(len, grids)))
+        tables.append(table_of(grid, solve_parts(grid, told, executor, kept)))
+        done += len(grid)
+    for grid in grids if keep_beside is not None else ():
+        _kept(keep_beside, grid).remove()
+    return below_one_another([each.labels for each in outer], tables)
 
-        kept = KeptParts(Path(keep_beside), grid)
-    table = table_of(grid, solve_parts(grid, progress, executor, kept))
-    if kept is not None:
-        kept.remove()
-    return table
+
+def _tell(progress: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
+
+
+def _kept(target: str | Path | None, grid: Grid) -> KeptParts:
+    from kvplan.solver.explore.kept_parts import KeptParts
+
+    assert target is not None
+    return KeptParts(Path(target), grid)

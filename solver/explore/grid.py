@@ -59,14 +59,20 @@ class Grid:
         return InvalidProblem([fault._replace(got=got)])
 
 
-def build_grid(problem: Problem, vary: Mapping[str, Values]) -> Grid:
+def build_grid(
+    problem: Problem, vary: Mapping[str, Values], *, may_stand_still: bool = False
+) -> Grid:
     """Read what varies, and validate the corners of the grid before solving.
+
+    Parameters
+    ----------
+    may_stand_still : whether no field needs to vary; the grid has one row then.
 
     Raises
     ------
     InvalidProblem : see `explore`.
     """
-    if not vary:
+    if not vary and not may_stand_still:
         raise InvalidProblem.at("--vary", "a field to vary, such as ranks.*.quota", "none")
     axes = tuple(parse_axis(path, values) for path, values in vary.items())
     data = problem.model_dump(mode="json", exclude_unset=True)

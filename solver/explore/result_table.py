@@ -26,6 +26,39 @@ def columns_of(figures: Figures) -> dict[str, object]:
     return {name: _column(column) for name, column in figures.items()}
 
 
+def below_one_another(labels: list[dict[str, str]], tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of several problems as one; a column that a problem lacks stays empty there."""
+    if len(tables) == 1 and not labels[0]:
+        return tables[0]
+    names = list(dict.fromkeys(str(name) for table in tables for name in table.columns))
+    names.sort(key=("slack", "shortfall", "tightest_rank", "tightest_phase").count)
+    columns: dict[str, object] = {
+        name: np.repeat([each[name] for each in labels], [len(table) for table in tables])
+        for name in labels[0]
+    }
+    for name in names:
+        columns[name] = _stacked([table.get(name, _nothing(len(table))) for table in tables])
+    return pd.DataFrame(columns)
+
+
+def _nothing(rows: int) -> pd.Series:
+    return pd.Series([None] * rows, dtype=object)
+
+
+def _stacked(parts: list[pd.Series]) -> pd.Series:
+    """One column; words keep the categories of all parts in order."""
+    if any(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
+        words = [word for part in parts for word in getattr(part.dtype, "categories", ())]
+        kind = pd.CategoricalDtype(list(dict.fromkeys(words)))
+        return pd.concat([part.astype(kind) for part in parts], ignore_index=True)
+    filled = [part for part in parts if part.dtype != object] or parts
+    if len(filled) < len(parts) and filled[0].dtype == np.int64:  # a number that some parts lack
+        parts = [part.astype("Int64") for part in parts]
+    elif len(filled) < len(parts):
+        parts = [part.astype(filled[0].dtype) for part in parts]
+    return pd.concat(parts, ignore_index=True)
+
+
 def axis_values(axis: Axis) -> np.ndarray[tuple[int], np.dtype[np.int64 | np.float64]]:
     """The values of an axis: whole numbers, or decimals where one of them has a fraction."""
     figures = axis.figures
