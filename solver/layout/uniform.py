@@ -41,7 +41,7 @@ def search_uniform(
     some bucket's page at a permitted block size. With a page given, a bucket does best with the
     most tokens that fit in it, since no rule needs more blocks of more tokens.
     """
-    grid = _grid(arrangement, objective, seen)
+    grid = grid_of(arrangement, objective, seen)
     if grid is None:
         return None
     bounds = page_bounds(grid.pages, arrangement.parts, grid.needs, arrangement.own_bytes)
@@ -87,7 +87,8 @@ def _best_of(
     )
 
 
-def _grid(arrangement: Arrangement, objective: Objective, seen: Seen) -> Grid | None:
+def grid_of(arrangement: Arrangement, objective: Objective, seen: Seen) -> Grid | None:
+    """Pages and widths that can be the best, counted; None where no page takes all buckets."""
     parts = arrangement.parts
     spanned = np.unique(np.concatenate([part.pages for part in parts]))
     widths, groups = _widths(parts, objective)
