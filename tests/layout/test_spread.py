@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from kvplan.solver.layout import spread
-from kvplan.solver.layout.spread import (
+from kvplan.solver.layout.packed import spread
+from kvplan.solver.layout.packed.spread import (
     dealt_best,
     dealt_greedily,
     fullest,

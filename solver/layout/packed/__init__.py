@@ -1,0 +1,1 @@
+"""Pages of several sizes side by side in a block."""
