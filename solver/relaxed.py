@@ -9,6 +9,7 @@ from typing import Any
 from kvplan.models import Plan, Problem
 from kvplan.models.elastic import Prefill
 from kvplan.models.plan import Solver
+from kvplan.models.reading.paths import pool_path, request_path
 from kvplan.models.reading.variables import relaxable
 from kvplan.solver.digest import question_of
 from kvplan.solver.explain.chunk_floor import (
@@ -18,7 +19,6 @@ from kvplan.solver.explain.chunk_floor import (
     with_floors_from,
 )
 from kvplan.solver.explain.nearest import nearest
-from kvplan.solver.explain.paths import pool_path, request_path
 from kvplan.solver.explain.remedies.what_if import WhatIf
 from kvplan.solver.solve.plan import solve_confirmed
 

@@ -8,6 +8,7 @@ from kvplan.kernels.instance import Variable
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point
 from kvplan.models.measured.doubts import doubts_of
+from kvplan.models.reading.paths import flags_at, item_path, request_path
 from kvplan.models.units import human_bytes
 from kvplan.solver.answer.shortages import Shortage, shortage_at
 from kvplan.solver.formulate.formulation import Formulation
@@ -24,25 +25,31 @@ def _reductions(formulation: Formulation, search: Search, point: Point) -> Itera
     def limit_of(wanted: object, variable: Variable, value: int) -> str:
         return _limit(formulation, shortage_at(search, point, variable, value), wanted)
 
+    places = {index: place for place, index in formulation.fitted_at.items()}
     for index, fitted in enumerate(instance.fitted):
         kind = "count" if fitted.is_count else "capacity"
         value = point.counts[index] if fitted.is_count else point.capacities[index]
         if fitted.most is not None and value < fitted.most:
             cause = limit_of(fitted.most, Variable(kind, index), fitted.most)
-            yield f"{kind}:{fitted.name}: requested {fitted.most}, clamped to {value}: {cause}"
+            flags = flags_at(problem, f"{request_path(problem, *places[index])}.{kind}")
+            asked = f"{kind}:{fitted.name}{flags}: requested {fitted.most}"
+            yield f"{asked}, clamped to {value}: {cause}"
     for index, choice in enumerate(problem.choices):
         if point.options[index]:
             best, taken = choice.options[0].name, choice.options[point.options[index]].name
             cause = limit_of(best, Variable("choice", index), 0)
-            yield f"choice:{choice.name}: best {best}, fell back to {taken}: {cause}"
+            flags = flags_at(problem, item_path("choices", problem.choices, index))
+            yield f"choice:{choice.name}{flags}: best {best}, fell back to {taken}: {cause}"
     wanted, got = instance.chunks[-1], instance.chunks[point.chunk]
     if got < wanted:
         cause = limit_of(wanted, Variable("prefill"), wanted)
-        yield f"prefill: requested {wanted}, clamped to {got}: {cause}"
+        flags = flags_at(problem, "prefill.requested")
+        yield f"prefill{flags}: requested {wanted}, clamped to {got}: {cause}"
     experts = instance.experts
     if experts is not None and experts.most is not None and point.experts < experts.most:
         cause = limit_of(experts.most, Variable("experts"), experts.most)
-        yield f"experts: requested {experts.most}, clamped to {point.experts}: {cause}"
+        flags = flags_at(problem, "experts.max_slots")
+        yield f"experts{flags}: requested {experts.most}, clamped to {point.experts}: {cause}"
 
 
 def _limit(formulation: Formulation, shortage: Shortage, wanted: object) -> str:

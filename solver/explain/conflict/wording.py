@@ -6,16 +6,27 @@ from collections.abc import Callable
 
 from kvplan.models import Claim, Problem
 from kvplan.models.demands import Request
+from kvplan.models.reading.paths import (
+    batch_path,
+    flags_at,
+    item_path,
+    pool_path,
+    rank_path,
+    request_path,
+)
 from kvplan.models.units import exact_bytes
 from kvplan.solver.explain.conflict.items import Item
-from kvplan.solver.explain.paths import batch_path, item_path, pool_path, rank_path, request_path
 from kvplan.solver.formulate.formulation import Held
 
 
 def claim_of(problem: Problem, held: Held | None, item: Item) -> Claim:
     """What a demand asks for, and where it stands."""
     path, text = _WRITERS[item.kind](problem, held, *item.at)
-    return Claim(item.kind, path, text)
+    paths = [path]
+    if item.kind == "quota":
+        own = rank_path(problem, *item.at)
+        paths.append(path.replace(own, "ranks.*", 1))
+    return Claim(item.kind, path, text + flags_at(problem, *paths))
 
 
 def request_title(problem: Problem, b: int, r: int) -> str:

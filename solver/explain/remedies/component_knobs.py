@@ -9,6 +9,7 @@ from math import lcm
 from kvplan.models import Problem
 from kvplan.models.elastic import Consumer
 from kvplan.models.goals import Constraint
+from kvplan.models.reading.paths import item_path, pool_path
 from kvplan.models.units import LIMIT, exact_bytes
 from kvplan.solver.explain.chunk_floor import (
     chunk_floor,
@@ -18,7 +19,6 @@ from kvplan.solver.explain.chunk_floor import (
 )
 from kvplan.solver.explain.conflict.items import Item
 from kvplan.solver.explain.nearest import first_working, nearest
-from kvplan.solver.explain.paths import item_path, pool_path
 from kvplan.solver.explain.remedies.knob import Knob, hundredths
 from kvplan.solver.explain.remedies.what_if import WhatIf
 

@@ -9,9 +9,9 @@ from shlex import quote
 from typing import NamedTuple
 
 from kvplan.models import InvalidProblem, Remedy, RuledOut
+from kvplan.models.reading.paths import item_path
 from kvplan.solver.explain.conflict.items import Item
 from kvplan.solver.explain.feasible import UnprovenError
-from kvplan.solver.explain.paths import item_path
 from kvplan.solver.explain.remedies.component_knobs import component_knobs
 from kvplan.solver.explain.remedies.knob import turned
 from kvplan.solver.explain.remedies.rank_knobs import common_quota, rank_knobs

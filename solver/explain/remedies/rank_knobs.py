@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from kvplan.models import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
+from kvplan.models.reading.paths import rank_path
 from kvplan.models.units import LIMIT, exact_bytes, human_bytes
 from kvplan.solver.explain.conflict.items import PLENTY, Item
 from kvplan.solver.explain.nearest import AUTO_STEPS, less_quota, nearest_in_stretches
-from kvplan.solver.explain.paths import rank_path
 from kvplan.solver.explain.remedies.knob import Knob, hundredths
 from kvplan.solver.explain.remedies.what_if import WhatIf
 

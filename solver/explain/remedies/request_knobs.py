@@ -11,11 +11,11 @@ from math import lcm
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.plan import RequestPlan
 from kvplan.models.problem import request_name
+from kvplan.models.reading.paths import request_path
 from kvplan.solver.explain.conflict.items import MOST_REQUESTS, Item
 from kvplan.solver.explain.conflict.wording import request_title
 from kvplan.solver.explain.feasible import largest_plan
 from kvplan.solver.explain.nearest import first_working, nearest_of_classes
-from kvplan.solver.explain.paths import request_path
 from kvplan.solver.explain.remedies.knob import Knob
 from kvplan.solver.explain.remedies.what_if import WhatIf
 from kvplan.solver.formulate.formulation import formulate

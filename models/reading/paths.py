@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvplan.models import Problem
+if TYPE_CHECKING:
+    from kvplan.models.problem import Problem
 
 _PLAIN = re.compile(r"[^.\[\]=\s*]+(?: +[^.\[\]=\s*]+)*")
 
@@ -37,3 +38,17 @@ def request_path(problem: Problem, b: int, r: int) -> str:
 def pool_path(problem: Problem, index: int) -> str:
     """Path of a pool."""
     return item_path("pools", problem.pools, index)
+
+
+def flags_at(problem: Problem, *paths: str) -> str:
+    """The caller's flags for some fields and those below them, ` (--flag)`; "" without a label.
+
+    A label of several words says what to write for one value: it is for remedies alone.
+    """
+    ends = tuple(f"{path}." for path in paths)
+    found = [
+        label
+        for path, label in problem.labels.items()
+        if (path in paths or path.startswith(ends)) and " " not in label
+    ]
+    return f" ({', '.join(dict.fromkeys(found))})" if found else ""
