@@ -8,15 +8,23 @@ _PAGES_TRIED = 4  # a page at a time from below: enough where the granules are a
 
 
 def paged(total_bytes: int, granule: int) -> int:
-    """Round an allocation up to its granule."""
-    return -(-total_bytes // granule) * granule
+    """Round an allocation up to its granule, or to a power of two (POW2); nothing stays nothing."""
+    if granule:
+        return -(-total_bytes // granule) * granule
+    return 1 << (total_bytes - 1).bit_length() if total_bytes else 0
+
+
+def _power_within(limit: int) -> int:
+    """The largest power of two within a limit; 0 where there is none."""
+    return 1 << limit.bit_length() - 1 if limit else 0
 
 
 def pool_bytes(allocated_blocks: int, buffers: Buffers) -> int:
-    """Sum over the buffers of ceil(n x bytes / granule) x granule."""
+    """Sum over the buffers of ceil(n x bytes / granule) x granule, or the next power of two."""
     total = 0
     for size, granule in buffers:
-        total += -(-allocated_blocks * size // granule) * granule
+        taken = allocated_blocks * size
+        total += -(-taken // granule) * granule if granule else paged(taken, granule)
     return total
 
 
@@ -26,13 +34,16 @@ def most_blocks(limit: int, buffers: Buffers) -> int:
         return -1
     if len(buffers) == 1:
         size, granule = buffers[0]
-        return limit // granule * granule // size
-    block = rounding = 0
+        return (limit // granule * granule if granule else _power_within(limit)) // size
+    block = doubled = rounding = 0
     for size, granule in buffers:
         block += size
-        rounding += granule - 1
-    # Rounding takes less than one granule a buffer, so the answer lies in between.
-    low, high = (limit - rounding) // block, limit // block
+        if granule:
+            rounding += granule - 1
+        else:
+            doubled += size
+    # Rounding takes less than one granule a buffer, or than the buffer, so n lies in between.
+    low, high = (limit - rounding) // (block + doubled), limit // block
     if low < 0:
         low = 0
     for _ in range(_PAGES_TRIED):
@@ -51,9 +62,11 @@ def most_blocks(limit: int, buffers: Buffers) -> int:
 def last_in_pages(held: int, buffers: Buffers) -> int:
     """Most blocks that fit in the pages of some blocks."""
     size, granule = buffers[0]
-    last = -(-held * size // granule) * granule // size
+    taken = held * size
+    last = (-(-taken // granule) * granule if granule else paged(taken, granule)) // size
     for size, granule in buffers[1:]:
-        most = -(-held * size // granule) * granule // size
+        taken = held * size
+        most = (-(-taken // granule) * granule if granule else paged(taken, granule)) // size
         if most < last:
             last = most
     return last

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 
-from kvplan.kernels.bytes import expert_bytes, last_in_pages, least_kept, most_blocks, pool_bytes
+from kvplan.kernels.bytes import (
+    expert_bytes,
+    last_in_pages,
+    least_kept,
+    most_blocks,
+    pool_bytes,
+)
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Buffers, Instance
 

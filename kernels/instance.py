@@ -13,6 +13,9 @@ from typing import NamedTuple, overload
 FULL, LIVE, PEAK, FLIGHT, STATE = range(5)
 """Retention rules. FLIGHT is `window, keep in_flight` (reach W - 1) and `chunked` (reach chunk)."""
 
+POW2 = 0
+"""As a granule: an allocation is rounded up to a power of two."""
+
 PREFILL = -1
 """As a cache's flight: the chosen chunk times the batches in flight."""
 
@@ -129,7 +132,7 @@ def uses(caches: tuple[int, ...] | None, cache: int) -> bool:
 
 
 Buffers = tuple[tuple[int, int], ...]
-"""(block bytes, granule bytes) of every allocation of a pool on one rank."""
+"""(block bytes, granule bytes) of every allocation of a pool on one rank; POW2 as a granule."""
 
 
 class Budget(NamedTuple):

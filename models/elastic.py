@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
@@ -67,6 +67,22 @@ Pairs = Annotated[
 ]
 
 
+def _staging_granule(value: Any) -> int | str:
+    if value == "pow2":
+        return "pow2"
+    count = parse_bytes(value, round_up=True)
+    if count < 1:
+        raise Misfit("a granule of at least 1 byte", shown(value))
+    return count
+
+
+StagingGranule = Annotated[
+    int | Literal["pow2"],
+    BeforeValidator(_staging_granule, json_schema_input_type=bytes_input(1) | Literal["pow2"]),
+]
+"""Bytes that an entry is rounded up to a multiple of; "pow2" rounds up to a power of two."""
+
+
 class Staging(Frozen):
     """Bytes that a prefill of one chunk takes: base + per_token x chunk, or a table."""
 
@@ -81,7 +97,9 @@ class Staging(Frozen):
         default=None,
         description="[[tokens, bytes], ...]: the first entry with tokens >= chunk counts",
     )
-    granule: Granule = Field(default=1, description="rounded up to a multiple")
+    granule: StagingGranule = Field(
+        default=1, description="rounded up to a multiple, or to a power of two"
+    )
     stage: Whole | None = Field(default=None, description="the one stage that has it; default all")
     group: Name | None = Field(default=None, description="of a group only the largest entry counts")
 
@@ -121,7 +139,14 @@ class Staging(Frozen):
         else:
             total = (self.per_token or 0) * chunk
             exact = (self.base or 0) - (-total.numerator // total.denominator)
-        return -(-exact // self.granule) * self.granule
+        if self.granule == "pow2":
+            return power_of_two(exact)
+        return -(-exact // int(self.granule)) * int(self.granule)
+
+
+def power_of_two(count: int) -> int:
+    """The least power of two that is no smaller; 0 for nothing."""
+    return 1 << (count - 1).bit_length() if count else 0
 
 
 class Prefill(Frozen):

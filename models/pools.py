@@ -19,26 +19,29 @@ from kvplan.models.schema import (
     whole,
     without,
 )
-from kvplan.models.units import Portion, Positive, Whole, parse_bytes, parse_integer
+from kvplan.models.units import Portion, Positive, Supply, Whole, parse_bytes, parse_integer
 
 
 def _granule(value: Any) -> Any:
-    if value == "auto":
+    if value in ("auto", "pow2"):
         return value
     try:
         count = parse_bytes(value, round_up=True)
     except Misfit as error:
-        raise Misfit(f'"auto", or {error.expected}', shown(value)) from None
+        raise Misfit(f'"auto", "pow2", or {error.expected}', shown(value)) from None
     if count < 1:
-        raise Misfit('a granule of at least 1 byte or "auto"', shown(value))
+        raise Misfit('a granule of at least 1 byte, "auto" or "pow2"', shown(value))
     return count
 
 
 PageGranule = Annotated[
-    int | Literal["auto"],
-    BeforeValidator(_granule, json_schema_input_type=bytes_input(1) | Literal["auto"]),
+    int | Literal["auto", "pow2"],
+    BeforeValidator(_granule, json_schema_input_type=bytes_input(1) | Literal["auto", "pow2"]),
 ]
-"""Bytes that an allocation is rounded up to; "auto" follows the rank's quota."""
+"""Bytes that an allocation is rounded up to a multiple of.
+
+"auto" follows the rank's quota; "pow2" rounds up to a power of two.
+"""
 
 
 class Buffer(Frozen):
@@ -49,7 +52,10 @@ class Buffer(Frozen):
         description="of one block on one rank; one figure, by stage or by rank name"
     )
     granule: PageGranule = Field(
-        default=1, description="the allocation is rounded up to a multiple"
+        default=1, description="the allocation is rounded up to a multiple, or to a power of two"
+    )
+    max_bytes: Supply | None = Field(
+        default=None, description="the allocation on a rank takes at most so much, rounded up"
     )
 
     if TYPE_CHECKING:
@@ -60,7 +66,17 @@ class Buffer(Frozen):
             name: str | None = None,
             bytes: ByStageLike,
             granule: BytesLike = 1,
+            max_bytes: BytesLike | None = None,
         ) -> None: ...
+
+    def most_blocks(self, block_bytes: int) -> int:
+        """Blocks of so many bytes that the largest allocation holds; its granule is no "auto"."""
+        assert self.max_bytes is not None
+        if self.granule == "pow2":
+            whole = 1 << self.max_bytes.bit_length() - 1 if self.max_bytes else 0
+        else:
+            whole = self.max_bytes - self.max_bytes % int(self.granule)
+        return whole // block_bytes
 
 
 class Pool(Frozen):
@@ -69,7 +85,7 @@ class Pool(Frozen):
     model_config = ConfigDict(
         json_schema_extra={
             **one_of("bytes", "buffers"),
-            **when(given("buffers"), without("granule")),
+            **when(given("buffers"), without("granule", "max_bytes")),
         }
     )
 
@@ -79,6 +95,7 @@ class Pool(Frozen):
         description="of one block: one buffer; one figure, by stage or by rank name",
     )
     granule: PageGranule | None = Field(default=None, description="of that one buffer (default 1)")
+    max_bytes: Supply | None = Field(default=None, description="of that one buffer")
     buffers: tuple[Buffer, ...] | None = Field(
         default=None, description="several allocations a block", json_schema_extra={"minItems": 1}
     )
@@ -99,6 +116,7 @@ class Pool(Frozen):
             name: str,
             bytes: ByStageLike | None = None,
             granule: BytesLike | None = None,
+            max_bytes: BytesLike | None = None,
             buffers: Sequence[Buffer | Written] | None = None,
             reserved_blocks: int = 0,
             min_blocks: int = 0,
@@ -114,6 +132,8 @@ class Pool(Frozen):
             raise Misfit("either bytes or buffers", got)
         if self.buffers is not None and self.granule is not None:
             raise Misfit("the granule on each buffer", "one beside buffers", "granule")
+        if self.buffers is not None and self.max_bytes is not None:
+            raise Misfit("max_bytes on each buffer", "one beside buffers", "max_bytes")
         if self.buffers == ():
             raise Misfit("at least one buffer", "an empty list", "buffers")
         if self.max_blocks is not None and self.min_blocks > self.max_blocks:
@@ -128,7 +148,10 @@ class Pool(Frozen):
             return self.buffers
         assert self.bytes is not None
         granule = 1 if self.granule is None else self.granule
-        return (Buffer.model_construct(name=None, bytes=self.bytes, granule=granule),)
+        most = self.max_bytes
+        return (
+            Buffer.model_construct(name=None, bytes=self.bytes, granule=granule, max_bytes=most),
+        )
 
     def model_post_init(self, _: Any, /) -> None:
         """Read the figures while the buffers are at hand."""
@@ -153,20 +176,23 @@ class PoolFigures(NamedTuple):
     plain : the same where every rank has them alike, and some bytes of each; else None.
     """
 
-    buffers: tuple[tuple[int | Mapping[str, int], int | Literal["auto"]], ...]
+    buffers: tuple[tuple[int | Mapping[str, int], int | Literal["auto", "pow2"]], ...]
     plain: tuple[tuple[int, int], ...] | None
+    limited: bool  # whether some allocation has a largest size
 
 
 def _figures_of(pool: Pool) -> PoolFigures:
     buffers = tuple([(buffer.bytes, buffer.granule) for buffer in pool.buffers or ()])
     if pool.bytes is not None:
         buffers = ((pool.bytes, 1 if pool.granule is None else pool.granule),)
+    limits = [buffer.max_bytes for buffer in pool.buffers or (pool,)]
+    limited = limits.count(None) < len(limits)
     found = []
     for size, granule in buffers:
         if not isinstance(size, int) or not size or not isinstance(granule, int):
-            return PoolFigures(buffers, None)
+            return PoolFigures(buffers, None, limited)
         found.append((size, granule))
-    return PoolFigures(buffers, tuple(found))
+    return PoolFigures(buffers, tuple(found), limited)
 
 
 class Scratch(Frozen):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kvplan.kernels.arrays.budget_layout import BudgetLayout, Layout
 from kvplan.kernels.arrays.scenarios import RefusedError
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance
+from kvplan.kernels.instance import POW2, PREFILL, BatchRequests, CacheRule, Instance
 from kvplan.kernels.need import ceil_div
 from kvplan.kernels.residues import live_period
 
@@ -148,6 +148,9 @@ def refused_goals(instance: Instance) -> str | None:
     for batch in instance.batches:
         if batch.is_split(instance.fitted):
             return f"requests of some caches only (batch {batch.name})"
+    layouts = [buffers for budget in instance.budgets for buffers in budget.pools]
+    if any(granule == POW2 for buffers in layouts for _, granule in buffers):
+        return "allocations rounded up to powers of two"
     if instance.fill_mix:
         return "fill by a mix"
     for goal in instance.objectives:

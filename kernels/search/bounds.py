@@ -19,7 +19,7 @@ class Bounds(NamedTuple):
     experts: int  # slots, at least
     blocks: tuple[int, ...]  # usable, at least
     copies: tuple[int, ...]  # of each batch, at least
-    scale: Fraction = Fraction(0)  # copies of the mix, at least
+    scale: Fraction | int = 0  # copies of the mix, at least
 
 
 class LeastDemand(NamedTuple):

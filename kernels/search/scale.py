@@ -30,7 +30,7 @@ def _beside(search: Search, bounds: Bounds, demand: LeastDemand) -> Fraction:
     Growing beyond it takes one more step of some pool p: there s = n / (blocks of p a copy), with n
     a multiple that p may have. So the largest n that fits is sought pool by pool.
     """
-    per_copy, best = search.demand.mix(bounds.chunk), bounds.scale
+    per_copy, best = search.demand.mix(bounds.chunk), Fraction(bounds.scale)
     multiples = [pool.multiple for pool in search.shape.pools]
 
     def fits(steps: int, step: Fraction) -> bool:

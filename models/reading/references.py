@@ -179,6 +179,21 @@ def _pool_figures(problem: Problem) -> Iterator[Fault]:
                 yield Fault(path, "bytes above 0 on some stage", "0 on every stage")
 
 
+def _allocation_limits(problem: Problem) -> Iterator[Fault]:
+    """A largest allocation holds the reserved blocks, in a granule that no quota moves."""
+    for p, pool in enumerate(problem.pools):
+        for k, buffer in enumerate(pool.layout):
+            if buffer.max_bytes is None:
+                continue
+            path = f"pools[{p}]" if pool.buffers is None else f"pools[{p}].buffers[{k}]"
+            block = max(at_rank(buffer.bytes, rank) for rank in problem.ranks)
+            if buffer.granule == "auto":
+                yield Fault(f"{path}.granule", 'bytes or "pow2" beside max_bytes', '"auto"')
+            elif block and buffer.most_blocks(block) < pool.reserved_blocks:
+                expected = f"max_bytes for the {pool.reserved_blocks} reserved blocks"
+                yield Fault(f"{path}.max_bytes", expected, str(buffer.max_bytes))
+
+
 def _no_figure(
     path: str, value: Mapping[str, int], ranks: Sequence[Rank], names: dict[str, None]
 ) -> Iterator[Fault]:
@@ -268,6 +283,7 @@ _CHECKS = (
     _headrooms,
     _prefixes,
     _pool_figures,
+    _allocation_limits,
     _experts,
     _consumers,
     allowance_faults,

@@ -25,11 +25,12 @@ def assemble(
     The decisions are written at once; budget, notes and proof on first use.
     """
     decisions = _decisions(formulation, search, answer.point)
-    _check(formulation, answer.point, decisions, _scale(search, answer.point))
+    scale = scale_held(search.shape, search.demand, answer.point) if search.shape.fill_mix else None
+    _check(formulation, answer.point, decisions, scale)
     values = {
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
-        "scale": _scale(search, answer.point),
+        "scale": scale,
         "relaxed": (),
     }
 
@@ -41,12 +42,6 @@ def assemble(
         return deferred_fields(formulation, search, answer, credit, decisions)
 
     return Plan.defer(values, later)
-
-
-def _scale(search: Search, point: Point) -> Fraction | None:
-    """How much of the fill mix the blocks hold."""
-    instance = search.shape
-    return scale_held(instance, search.demand, point) if instance.fill_mix else None
 
 
 def _check(

@@ -10,7 +10,7 @@ from kvplan.kernels.values import Point
 from kvplan.models.measured.doubts import doubts_of
 from kvplan.models.reading.paths import flags_at, item_path, request_path
 from kvplan.models.units import human_bytes
-from kvplan.solver.answer.shortages import Shortage, shortage_at
+from kvplan.solver.answer.shortages import Shortage, pool_limit, shortage_at
 from kvplan.solver.formulate.formulation import Formulation
 
 
@@ -57,7 +57,8 @@ def _limit(formulation: Formulation, shortage: Shortage, wanted: object) -> str:
     instance, ranks = formulation.instance, formulation.problem.ranks
     if shortage.pools:
         pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
-        need = f"{needed} usable blocks needed for {wanted}, max_blocks is {pool.most}"
+        limit = pool_limit(formulation.problem, instance, shortage.pools[0])
+        need = f"{needed} usable blocks needed for {wanted}, {limit}"
         return f"limited by pool {pool.name} ({need})"
     if not shortage.budgets:
         return "ruled out by a goal of higher priority or a linear constraint"
@@ -71,7 +72,8 @@ def describe(formulation: Formulation, shortage: Shortage) -> str:
     instance, ranks = formulation.instance, formulation.problem.ranks
     if shortage.pools:
         pool, needed = instance.pools[shortage.pools[0]], shortage.point.usable[shortage.pools[0]]
-        return f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
+        limit = pool_limit(formulation.problem, instance, shortage.pools[0])
+        return f"pool {pool.name} needs {needed} usable blocks, {limit}"
     budget, missing = max(shortage.budgets, key=lambda entry: entry[1])
     return f"rank {ranks[budget.rank].name} is short by {human_bytes(missing)} in {budget.phase}"
 

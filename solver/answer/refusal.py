@@ -8,7 +8,7 @@ from kvplan.kernels.search.search import Search
 from kvplan.models import Infeasible, Shortfall
 from kvplan.models.units import exact_bytes
 from kvplan.solver.answer.ledger import rank_plans
-from kvplan.solver.answer.shortages import Shortage, shortage_at_floors
+from kvplan.solver.answer.shortages import Shortage, pool_limit, shortage_at_floors
 from kvplan.solver.formulate.formulation import Formulation
 
 
@@ -34,4 +34,5 @@ def _reason(short: Shortfall) -> str:
 def _pool_reasons(formulation: Formulation, shortage: Shortage) -> Iterator[str]:
     for index in shortage.pools:
         pool, needed = formulation.instance.pools[index], shortage.point.usable[index]
-        yield f"pool {pool.name} needs {needed} usable blocks, max_blocks is {pool.most}"
+        limit = pool_limit(formulation.problem, formulation.instance, index)
+        yield f"pool {pool.name} needs {needed} usable blocks, {limit}"

@@ -10,9 +10,16 @@ from kvplan.kernels.instance import Budget, Instance, Variable
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, point_at
 from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Point, linear_value, scale_held, variable_value
+from kvplan.models import Problem
 
 MOST_STARTS = 64  # combinations of open choices that a note tries
 MOST_MENDED = 256  # ways to obey the linear constraints that a note tries
+
+
+def pool_limit(problem: Problem, instance: Instance, pool: int) -> str:
+    """What keeps a pool from having more blocks."""
+    most, own = instance.pools[pool].most, problem.pools[pool].max_blocks
+    return f"max_blocks is {most}" if most == own else f"max_bytes allows {most}"
 
 
 class Shortage(NamedTuple):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kvplan.models.elastic import Consumer, Experts, Option, Prefill
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 
+POW2 = -1
+GRANULES: Mapping[int | str, Any] = {"auto": 0, "pow2": POW2}
 Buffers = tuple[tuple[int, int], ...]
 """(block bytes, granule bytes) of each; an "auto" granule is 0."""
 Limit = tuple[str, int, list[list[int]], int | None, bool]
@@ -96,7 +100,7 @@ def layouts_of(problem: Problem) -> list[list[Buffers]]:
     alike = [rank.name if rank.name in keys else rank.stage for rank in problem.ranks]
     layouts = {
         key: [
-            tuple([(figure_on(rank, size), 0 if g == "auto" else g) for size, g in pool.buffers])
+            tuple([(figure_on(rank, size), GRANULES.get(g, g)) for size, g in pool.buffers])
             for pool in figures
         ]
         for key, rank in dict(zip(alike, problem.ranks, strict=True)).items()
@@ -109,8 +113,15 @@ def pool_bytes(buffers: Buffers, blocks: int, auto: int) -> int:
     total = 0
     for size, granule in buffers:
         page = granule or auto
-        total += -(-blocks * size // page) * page
+        total += rounded(blocks * size, page) if page == POW2 else -(-blocks * size // page) * page
     return total
+
+
+def rounded(count: int, granule: int) -> int:
+    """Whole granules, or (POW2) the first of 0, 1, 2, 4, ... that is no smaller."""
+    if granule != POW2:
+        return -(-count // granule) * granule
+    return 2 ** len(f"{count - 1:b}") if count > 1 else count
 
 
 def layer_bytes(experts: Experts | None, slots: int | None) -> int:
@@ -142,5 +153,6 @@ def staging_bytes(prefill: Prefill | None, rank: Rank, chunk: int | None) -> int
             exact = (entry.base or 0) + (entry.per_token or 0) * tokens
             exact = next((size for most, size in entry.table or () if most >= tokens), exact)
             key = index if entry.group is None else entry.group
-            groups[key] = max(-(-exact // entry.granule) * entry.granule, groups.get(key, 0))
+            taken = rounded(math.ceil(exact), GRANULES.get(entry.granule, entry.granule))
+            groups[key] = max(taken, groups.get(key, 0))
     return sum(groups.values())

@@ -6,16 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from kvplan.models.pools import Buffer
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank
 from kvplan.models.units import exact_bytes
 from kvplan.solver.check.bytes import (
+    GRANULES,
     auto_granule,
+    figure_on,
     layer_bytes,
     layouts_of,
     limits_of,
     pool_bytes,
     quota_of,
+    rounded,
     slots_bytes,
     staging_bytes,
 )
@@ -93,8 +97,8 @@ class Check:
         found += [*self._short(decisions.blocks, needs), *self._linear(values)]
         if decisions.copies != held:
             found.append(f"the blocks hold {held} copies of the fill batch, not {decisions.copies}")
-        if decisions.scale != (scale := self._scale(decisions)):
-            found.append(f"the blocks hold {scale} of the fill mix, not {decisions.scale}")
+        if self._mix or decisions.scale is not None:
+            found += self._over_mix(decisions)
         for rank, phase, free in self._free(decisions, quotas):
             if free < 0:
                 over = exact_bytes(-free)
@@ -136,6 +140,16 @@ class Check:
                 yield f"pool {pool.name} has {usable} usable blocks, {need} are needed"
             if usable % pool.multiple_of or (most is not None and usable > most):
                 yield f"pool {pool.name} has {usable} blocks: not a multiple, or above max_blocks"
+            for buffer in pool.layout if pool.figures.limited else ():
+                if any(self._is_too_large(buffer, rank, allocated) for rank in self.problem.ranks):
+                    yield f"pool {pool.name} has {allocated} blocks, above max_bytes of a buffer"
+
+    def _is_too_large(self, buffer: Buffer, rank: Rank, blocks: int) -> bool:
+        """Whether an allocation exceeds the largest one; its granule is no "auto"."""
+        if buffer.max_bytes is None:
+            return False
+        granule = GRANULES.get(buffer.granule, buffer.granule)
+        return rounded(blocks * figure_on(rank, buffer.bytes), granule) > buffer.max_bytes
 
     def _values(self, decisions: Decisions, raws: list[list[int]]) -> dict[str, int]:
         """Every variable of a goal or constraint; copies = min floor(usable x use / raw)."""
@@ -158,10 +172,14 @@ class Check:
                 values[f"choice:{choice.name}={option.name}"] = int(at == picked)
         return values
 
-    def _scale(self, decisions: Decisions) -> Fraction | None:
+    def _over_mix(self, decisions: Decisions) -> Iterator[str]:
+        """The scale is what the blocks hold of the mix; None without one."""
+        scale = self._scale(decisions) if self._mix else None
+        if decisions.scale != scale:
+            yield f"the blocks hold {scale} of the fill mix, not {decisions.scale}"
+
+    def _scale(self, decisions: Decisions) -> Fraction:
         """min over pools of usable x use / sum(share x raw), of a mix alone."""
-        if not self._mix:
-            return None
         flight, raw = (decisions.chunk or 0) * self._in_flight, [Fraction(0)] * len(self._use)
         for share, need in self._mix:
             raw = [a + share * b for a, b in zip(raw, need.raw([], flight), strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvplan.kernels.instance import Budget, Buffers
+from kvplan.kernels.instance import POW2, Budget, Buffers
 from kvplan.models import Problem
 from kvplan.models.base import ByStage
 from kvplan.models.elastic import Consumer, Option
@@ -51,12 +51,19 @@ def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ..
     """(block bytes, granule) of every buffer that takes bytes on a rank, by pool."""
     layout: list[Buffers] = []
     for pool in problem.pools:
-        buffers, plain = pool.figures
+        buffers, plain, _ = pool.figures
         if plain is None:
             sizes = [(at_rank(size, rank), page) for size, page in buffers]
-            plain = tuple([(n, granule if page == "auto" else page) for n, page in sizes if n])
+            plain = tuple([(n, _granule(page, granule)) for n, page in sizes if n])
         layout.append(plain)
     return tuple(layout)
+
+
+def _granule(written: int | str, auto: int) -> int:
+    """A granule as the kernels have it."""
+    if isinstance(written, int):
+        return written
+    return auto if written == "auto" else POW2
 
 
 def staging_bytes(problem: Problem, stage: int) -> tuple[int, ...]:

@@ -17,7 +17,8 @@ from kvplan.kernels.instance import (
     PoolRule,
 )
 from kvplan.models import Problem
-from kvplan.models.pools import Cache
+from kvplan.models.pools import Cache, Pool
+from kvplan.models.ranks import at_rank
 
 
 def cache_rules(problem: Problem) -> tuple[CacheRule, ...]:
@@ -99,9 +100,20 @@ def pool_rules(
         if least < pool.min_blocks:
             least = pool.min_blocks
         share = use if pool.resume_headroom else (1, 1)
-        rule = (pool.name, pool.reserved_blocks, least, pool.max_blocks, pool.multiple_of, *share)
+        most = most_usable(problem, pool) if pool.figures.limited else pool.max_blocks
+        rule = (pool.name, pool.reserved_blocks, least, most, pool.multiple_of, *share)
         found.append(PoolRule(*rule))
     return tuple(found)
+
+
+def most_usable(problem: Problem, pool: Pool) -> int | None:
+    """max_blocks, or the fewest blocks that max_bytes of a buffer allow on some rank."""
+    tops = [] if pool.max_blocks is None else [pool.max_blocks]
+    for buffer in pool.layout if pool.figures.limited else ():
+        block = max(at_rank(buffer.bytes, rank) for rank in problem.ranks)
+        if buffer.max_bytes is not None and block:
+            tops.append(buffer.most_blocks(block) - pool.reserved_blocks)
+    return min(tops, default=None)
 
 
 def expert_rule(problem: Problem) -> ExpertRule | None:

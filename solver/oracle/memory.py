@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kvplan.models.elastic import Consumer, Experts, Option, Staging
 from kvplan.models.pools import Pool
@@ -55,8 +55,16 @@ def _term(term: int | Share | str, memory: RankMemory) -> int:
     return term if isinstance(term, int) else 0
 
 
-def pages(needed: int, granule: int) -> int:
-    """Bytes of an allocation: whole granules, the last of them perhaps in part unused."""
+def pages(needed: int, granule: int | Literal["pow2"]) -> int:
+    """Bytes of an allocation: whole granules, the last of them perhaps in part unused.
+
+    A pow2 allocator starts at one byte and doubles until the bytes fit.
+    """
+    if granule == "pow2":
+        size = 1 if needed else 0
+        while size < needed:
+            size *= 2
+        return size
     whole, rest = divmod(needed, granule)
     return (whole + (rest > 0)) * granule
 
@@ -82,6 +90,16 @@ def pool_bytes(pool: Pool, rank: Rank, quota: int, allocated: int) -> int:
         granule = auto_granule(quota) if buffer.granule == "auto" else buffer.granule
         total += pages(allocated * figure_of(buffer.bytes, rank), granule)
     return total
+
+
+def is_allocatable(pool: Pool, rank: Rank, allocated: int) -> bool:
+    """Whether every buffer of a pool stays within its largest allocation on a rank."""
+    return all(
+        buffer.max_bytes is None
+        or buffer.granule == "auto"  # bad input beside max_bytes
+        or pages(allocated * figure_of(buffer.bytes, rank), buffer.granule) <= buffer.max_bytes
+        for buffer in pool.layout
+    )
 
 
 def staging_bytes(problem: Problem, stage: int, chunk: int | None) -> int:

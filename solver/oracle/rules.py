@@ -12,7 +12,7 @@ from kvplan.models.units import exact_bytes
 from kvplan.solver.oracle import needs
 from kvplan.solver.oracle.combinations import may_keep, most_slots
 from kvplan.solver.oracle.linear import constraint_form
-from kvplan.solver.oracle.memory import quota_of, staging_bytes
+from kvplan.solver.oracle.memory import is_allocatable, quota_of, staging_bytes
 from kvplan.solver.oracle.replay import Replay, request_pairs
 
 Found = tuple[str, str, str]
@@ -123,6 +123,8 @@ def blocks(problem: Problem, plan: Plan) -> Iterator[Found]:
         got = f"got {plan.blocks[pool.name]} less {pool.reserved_blocks} reserved"
         if usable < pool.min_blocks:
             yield "blocks", pool.name, f"expected at least {pool.min_blocks} usable, {got}"
+        if not all(is_allocatable(pool, rank, plan.blocks[pool.name]) for rank in problem.ranks):
+            yield "blocks", pool.name, f"expected buffers within their max_bytes, {got}"
         if pool.max_blocks is not None and usable > pool.max_blocks:
             yield "blocks", pool.name, f"expected at most {pool.max_blocks} usable, {got}"
         if usable % pool.multiple_of:

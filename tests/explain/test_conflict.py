@@ -74,6 +74,7 @@ OPTIONS = [{"name": "x", "bytes": 101}, {"name": "y", "bytes": 102}]
         ),
         ({"pools": [{**POOL, "min_blocks": 101}]}, "pool minimum, quota"),
         ({"pools": [{**POOL, "max_blocks": 9}], **batch(10)}, "pool limit, request"),
+        ({"pools": [{**POOL, "max_bytes": 9}], **batch(10)}, "allocation limit, request"),
         ({"pools": [{**POOL, "reserved_blocks": 101}]}, "quota"),
         ({"experts": {"slot_bytes": 60, "min_slots": 2}}, "expert floor, quota"),
         (

@@ -81,11 +81,11 @@ POOLS: Table = {
     ),
     "granule 0": (
         small(pools=[POOL | {"granule": 0}]),
-        'pools[0].granule: expected a granule of at least 1 byte or "auto", got 0',
+        'pools[0].granule: expected a granule of at least 1 byte, "auto" or "pow2", got 0',
     ),
     "granule word": (
         small(pools=[POOL | {"granule": "atuo"}]),
-        f"pools[0].granule: expected \"auto\", or {BYTES}, got 'atuo'",
+        f'pools[0].granule: expected "auto", "pow2", or {BYTES}, got ' + "'atuo'",
     ),
     "min above max": (
         small(pools=[POOL | {"min_blocks": 5, "max_blocks": 4}]),

@@ -131,7 +131,7 @@ UNSTAGED = {
     ),
     "flying": (),
 }
-UNSTAGED["mixed"] = UNSTAGED["staged"]
+UNSTAGED["mixed"] = (*UNSTAGED["staged"], "pools.2.bytes=64")
 
 
 @pytest.mark.parametrize("name", RICH)

@@ -75,4 +75,31 @@ def _mix(draw: Draw, data: Data) -> None:
     data["fill"] = {"mix": entries}
 
 
-PARTS: dict[str, Part] = {"mix": _mix, "rank_bytes": _rank_bytes, "caches": _caches}
+def _powers(draw: Draw, data: Data) -> None:
+    """Allocations and staging rounded up to powers of two."""
+    for pool in data["pools"]:
+        for buffer in pool.get("buffers", [pool]):
+            if draw.chance(0.7) or pool is data["pools"][0]:
+                buffer["granule"] = "pow2"
+    for entry in data.get("prefill", {}).get("staging", ()):
+        if draw.chance(0.5):
+            entry["granule"] = "pow2"
+
+
+def _largest(draw: Draw, data: Data) -> None:
+    """A largest allocation of some buffers."""
+    for pool in data["pools"]:
+        for buffer in pool.get("buffers", [pool]):
+            if buffer.get("granule") != "auto" and draw.chance(0.7):
+                figure = buffer["bytes"]
+                most = figure if isinstance(figure, int) else max(figure.values())
+                buffer["max_bytes"] = most * draw.integer(8, 40) + draw.integer(0, 99)
+
+
+PARTS: dict[str, Part] = {
+    "mix": _mix,
+    "rank_bytes": _rank_bytes,
+    "caches": _caches,
+    "powers": _powers,
+    "largest": _largest,
+}

@@ -146,7 +146,12 @@ FLYING: dict[str, Any] = {
 }
 
 MIX = [{"capacity": 4096, "history": 4000, "share": 0.5}, {"capacity": 65536, "share": "1/2"}]
-MIXED: dict[str, Any] = {**STAGED, "fill": {"mix": MIX}}
+UNIFIED = {"name": "unified", "bytes": {"tp0": 64, "1": 32}, "granule": "pow2", "max_bytes": "1GiB"}
+MIXED: dict[str, Any] = {
+    **STAGED,
+    "pools": [*STAGED["pools"], UNIFIED],
+    "fill": {"mix": MIX},
+}
 
 RICH = {"staged": STAGED, "flying": FLYING, "mixed": MIXED}
 Path = tuple[int | str, ...]

@@ -27,17 +27,26 @@ def pools_bytes(instance: Instance, budget: Budget, usable: Sequence[int]) -> in
 
 
 def pool_bytes(allocated: int, buffers: Buffers) -> int:
-    """Sum over the buffers of ceil(n x bytes / granule) x granule."""
-    return sum([-(-allocated * size // granule) * granule for size, granule in buffers])
+    """Sum over the buffers of ceil(n x bytes / granule) x granule, or the next power of two."""
+    return sum([allocation(allocated * size, granule) for size, granule in buffers])
+
+
+def allocation(needed: int, granule: int) -> int:
+    """Whole granules; a power of two where there is none (POW2)."""
+    if granule:
+        return -(-needed // granule) * granule
+    return 2 ** (needed - 1).bit_length() if needed > 0 else 0
 
 
 def blocks_within(limit: int, buffers: Buffers) -> int:
     """The most blocks whose bytes stay within a limit; below 0 where none does.
 
-    All buffers round up by less than a granule each: the answer lies between two quotients.
+    All buffers round up by less than a granule each, or to less than twice their bytes: the answer
+    lies between two quotients.
     """
     block = sum([size for size, _ in buffers])
-    low = max(-1, (limit - sum([granule - 1 for _, granule in buffers])) // block)
+    most = sum([size if granule else 2 * size for size, granule in buffers])
+    low = max(-1, (limit - sum([granule - 1 for _, granule in buffers if granule])) // most)
     high = max(low, limit // block)
     while low < high:
         middle = (low + high + 1) // 2

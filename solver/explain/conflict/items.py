@@ -41,6 +41,8 @@ def items_of(problem: Problem, held: Held | None = None) -> Iterator[Item]:
     for index, pool in enumerate(problem.pools):
         if pool.max_blocks is not None:
             yield Item("pool limit", (index,))
+        if pool.figures.limited:
+            yield Item("allocation limit", (index,))
         if pool.min_blocks or (held is not None and held.floors.get(pool.name)):
             yield Item("pool minimum", (index,))
     if problem.prefill is not None:
@@ -114,6 +116,11 @@ def _pool(pool: Pool, index: int, gone: Items) -> Pool:
     update: dict[str, Any] = {}
     if Item("pool limit", (index,)) in gone:
         update["max_blocks"] = None
+    if Item("allocation limit", (index,)) in gone:
+        update["max_bytes"] = None
+        update["buffers"] = pool.buffers and tuple(
+            [buffer.model_copy(update={"max_bytes": None}) for buffer in pool.buffers]
+        )
     if Item("pool minimum", (index,)) in gone:
         update["min_blocks"] = 0
     return pool.model_copy(update=update) if update else pool

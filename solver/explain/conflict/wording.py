@@ -123,6 +123,14 @@ def _pool_limit(problem: Problem, _: Held | None, index: int) -> tuple[str, str]
     return f"{pool_path(problem, index)}.max_blocks", text
 
 
+def _allocation_limit(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
+    pool = problem.pools[index]
+    limits = [exact_bytes(b.max_bytes) for b in pool.layout if b.max_bytes is not None]
+    field = "max_bytes" if pool.buffers is None else "buffers"
+    text = f"pool {pool.name}: allocations of at most {', '.join(limits)}"
+    return f"{pool_path(problem, index)}.{field}", text
+
+
 def _constraint(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
     constraint = problem.constraints[index]
     terms = " + ".join(f"{factor} {name}" for name, factor in constraint.terms.items())
@@ -142,5 +150,6 @@ _WRITERS: dict[str, Callable[..., tuple[str, str]]] = {
     "expert floor": _expert_floor,
     "pool minimum": _pool_minimum,
     "pool limit": _pool_limit,
+    "allocation limit": _allocation_limit,
     "constraint": _constraint,
 }

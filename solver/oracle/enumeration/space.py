@@ -21,7 +21,7 @@ from kvplan.solver.oracle.byte_tables import (
 )
 from kvplan.solver.oracle.combinations import Settings
 from kvplan.solver.oracle.enumeration.demand import Axis, Demand, capacity_axis, least_need, named
-from kvplan.solver.oracle.memory import figure_of, quota_of
+from kvplan.solver.oracle.memory import figure_of, is_allocatable, quota_of
 
 
 class PoolTable(NamedTuple):
@@ -80,6 +80,7 @@ class Space:
         structural = needs.structural_floors(self.problem)[pool.name]
         counts = range(0, min(most) + 1, pool.multiple_of)
         usable = [count for count in counts if count >= max(structural, pool.min_blocks)]
+        usable = [count for count in usable if self._may_allocate(pool, count)]
         share = needs.headroom(self.problem, pool)
         in_use = [needs.blocks_in_use(count, share) for count in usable]
         table = pool_by_budget(
@@ -87,6 +88,10 @@ class Space:
         )
         alone = pool_by_budget(pool, self.budgets, [pool.reserved_blocks])[0]
         return PoolTable(np.array(usable, np.int64), np.array(in_use, np.int64), table, alone)
+
+    def _may_allocate(self, pool: Pool, usable: int) -> bool:
+        blocks = usable + pool.reserved_blocks
+        return all(is_allocatable(pool, rank, blocks) for rank in self.problem.ranks)
 
     def _request_axes(self) -> list[Axis]:
         axes = []
