@@ -133,7 +133,7 @@ with ThreadPoolExecutor(8) as threads:
 # ## Sleep and wake
 #
 # After wake a trainer holds 3 GiB of every device. `again=plan` holds what the scheduler relies on
-# (capacities, counts, floors) and solves the rest again; `again=planner` fits everything anew.
+# (capacities, counts, floors) and solves the rest again; `again=planner` fits everything again.
 
 # %%
 less = {rank.name: rank.quota - 3 * GIB for rank in first.ranks}
@@ -166,9 +166,9 @@ for gib in (0, 1, 2, 3, 4, 6, 8, 12):
     except Infeasible as refusal:
         row = "short by", f"{max(s.bytes for s in refusal.shortfall) / GIB:.2f} GiB", ""
     fitted = planner.plan(quota=quota)
-    anew = fitted.blocks["full"], fitted.requests[0].capacity, fitted.prefill_chunk
-    rows.append((gib, row, anew))
-    print(f"{gib:>3} GiB less  resize: {row!s:<32} planner: {anew}")
+    refit = fitted.blocks["full"], fitted.requests[0].capacity, fitted.prefill_chunk
+    rows.append((gib, row, refit))
+    print(f"{gib:>3} GiB less  resize: {row!s:<32} planner: {refit}")
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), dpi=80)

@@ -31,7 +31,7 @@ from support.documents import (
 
 FRONT, _, PROBLEM, ENGINE, SOLVER, AGREE = DOCUMENTS
 FOLDERS = DOCUMENTS[1:]
-REFRESH = "python tests/support/documents.py writes outputs anew"
+REFRESH = "python tests/support/documents.py rewrites the outputs"
 
 
 @pytest.fixture(params=DOCUMENTS)

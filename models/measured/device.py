@@ -43,7 +43,12 @@ def read_device(device: Any = None) -> DeviceReading:
     InvalidProblem : torch sees no such device.
     ImportError : torch is not installed.
     """
-    import torch
+    try:
+        import torch
+    except ImportError:
+        readings = "RankMemory(total=..., free=..., peak_torch=..., non_torch=...)"
+        expected = f"install it, or pass the readings: {readings}"
+        raise ImportError(f"reading a device takes torch; {expected}") from None
 
     if not torch.cuda.is_available():
         got = f"torch {torch.__version__} without one"

@@ -1,4 +1,4 @@
-"""What ranks plan again from: a `Planner`, which fits everything anew, or a `Plan` to resize."""
+"""What ranks plan again from: a `Planner`, which fits everything again, or a `Plan` to resize."""
 
 from __future__ import annotations
 

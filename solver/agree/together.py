@@ -42,7 +42,7 @@ def plan_together(
     timeout : seconds that a rank may be late. A rank that does not come is named by the others
         after so long; one that ends while the others compare notes, after twice as long.
     solver : as for `plan`; there is no deadline, since ranks do not share a clock.
-    again : plan again for the quotas that the ranks tell now: a `Planner` fits everything anew, an
+    again : plan again for the quotas that the ranks tell now: a `Planner` fits everything again, an
         earlier `Plan` holds capacities, counts and floors (`Plan.resize`, with its own solver).
 
     Raises

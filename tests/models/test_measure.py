@@ -181,3 +181,9 @@ def test_a_rank_far_below_the_others_is_named() -> None:
     assert named[0].startswith("rank d: 3_221_225_472 B (3.00 GiB) below the median of stage 0")
     declared = Rank.model_validate({"name": "g", "quota": 1})
     assert spread_doubts([*near, declared]) == ()
+
+
+def test_without_torch_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="install it, or pass the readings: RankMemory"):
+        RankMemory.measure(utilization=0.9)

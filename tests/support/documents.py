@@ -4,7 +4,7 @@ A fenced block is what its first word says. A word behind it names the file that
 (```yaml card.yaml). A `console` block holds commands behind "$ " and what they print; a `text`
 block right behind a `python` block is what that prints. A line "..." stands for lines left out.
 
-`python tests/support/documents.py` writes outputs anew, those with a line "..." apart.
+`python tests/support/documents.py` rewrites the outputs, except those with a line "...".
 """
 
 from __future__ import annotations

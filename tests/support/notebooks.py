@@ -1,6 +1,6 @@
 """Notebooks: the percent-format source beside the executed notebook.
 
-`python tests/support/notebooks.py` executes every source anew and writes its notebook.
+`python tests/support/notebooks.py` executes every source and writes its notebook.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ def execute(source: Path) -> Any:
     """A source as an executed notebook; a cell that fails raises."""
     notebook = read_source(source)
     language = notebook.metadata["language_info"]
-    client = NotebookClient(notebook, timeout=300, kernel_name="python3", record_timing=False)
+    client = NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        record_timing=False,
+        coalesce_streams=True,  # or the parts of an output differ from run to run
+    )
     client.execute(cwd=str(source.parent))
     notebook.metadata["language_info"] = language  # without the version that happened to run it
     return notebook
