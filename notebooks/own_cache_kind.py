@@ -74,14 +74,14 @@ for label, cache in curves.items():
 #
 # A head of h tokens needs min(ceil(C/t), ceil(h/t)) blocks. The kernels know that shape: `FLIGHT`
 # is min(ceil(C/t), ceil((A + F)/t)), so h - 1 for A and one token in flight give it. No search and
-# no CP-SAT row has to change. CONTRIBUTING.md has the patch, four files and a dozen lines: the
+# no CP-SAT row has to change. CONTRIBUTING.md has the patch, a dozen lines in these files: the
 # field, its integers, and the rule from its definition twice more, for the check and the oracle,
-# which owe the search nothing.
+# which share no code with the search.
 
 # %%
 ROOT = next(path for path in Path.cwd().resolve().parents if (path / "CONTRIBUTING.md").exists())
 patch = (ROOT / "CONTRIBUTING.md").read_text().split("```diff\n")[1].split("```")[0]
-print("\n".join(line for line in patch.splitlines() if line[:1] in "+" and line.strip() != "+"))
+print("\n".join(line[6:] for line in patch.splitlines() if line.startswith("+++ b/")))
 
 # %% [markdown]
 # Applied to a copy, the kind can be planned with, replayed by the oracle (`replay=True`), and
