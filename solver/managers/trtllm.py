@@ -29,7 +29,7 @@ from kvplan.models.engines.trtllm.manager import (
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
-from kvplan.solver.managers.mix import copy_needs
+from kvplan.solver.managers.mix import mix_of
 from kvplan.solver.managers.workload import Workload
 
 LAYERS = {"AttentionLayerConfig": False, "SsmLayerConfig": True}
@@ -52,11 +52,7 @@ def question(config: Any, workload: Workload | None = None) -> Problem:
     if workload is None:
         return problem
     data = problem.model_dump(mode="json", exclude_unset=True)
-    needs = copy_needs(data, workload)
-    figures = {group_name(g): sum(g.slot_sizes) * needs[group_name(g)] for g in manager.groups}
-    total = sum(figures.values())
-    shares = {pool: str(Fraction(each, total)) for pool, each in figures.items() if each}
-    return Problem.model_validate({**data, "fill": {"shares": shares}})
+    return Problem.model_validate({**data, "fill": {"mix": mix_of(workload)}})
 
 
 def manager_of(config: Any) -> Manager:

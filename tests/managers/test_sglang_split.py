@@ -83,7 +83,7 @@ def test_windows_are_split_for_the_workload() -> None:
     start = windows_of(windows(), 16 * GIB, SERVING, MIX)
     answer = plan(question(windows(), 16 * GIB, MIX, SERVING))
     kept = 2 * 8192 + 16 * 129  # chunks in flight, and windows of cached prefixes
-    assert start.kept == {WINDOW: kept}
+    assert start.data["pools"][1]["reserved_blocks"] == kept
     held = (128 + 128) * 4  # of one copy: four requests, window and tokens between evictions
     full = 3 * 1000 + 8000
     running = answer.blocks[WINDOW] - kept
@@ -100,8 +100,8 @@ def test_states_are_split_for_the_workload() -> None:
 
 
 def test_a_quota_below_what_is_kept_is_infeasible() -> None:
-    with pytest.raises(Infeasible, match="are kept before any request"):
-        question(windows(), GIB // 2, MIX, SERVING)
+    with pytest.raises(Infeasible, match="short by"):
+        plan(question(windows(), GIB // 2, MIX, SERVING))
 
 
 @pytest.mark.parametrize("name", ["DSV4PoolConfigurator", "SWARequestCapPoolConfigurator"])
@@ -321,11 +321,11 @@ def test_an_unknown_version_warns(
     assert not Registry._hooks
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_ranks_agree_or_all_keep_sglangs_own(
-    late: bool, server: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("less", [False, True])
+def test_ranks_agree_on_the_split_of_the_one_with_least(
+    less: bool, server: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four ranks; one that measured less makes every rank keep SGLang's own split."""
+    """Four ranks, each with its own question to SGLang."""
     hub, mine = Hub(), local()
 
     class Group:
@@ -343,15 +343,14 @@ def test_ranks_agree_or_all_keep_sglangs_own(
 
     def start(rank: int) -> tuple[int, int]:
         mine.rank = rank
-        budget = 16 * GIB - (late and rank == 2) * (1 << 28)
+        budget = 16 * GIB - (less and rank == 2) * (1 << 28)
         config = hooks.around_budget(own, configurator(), budget)
         return config.full_max_total_num_tokens, config.swa_max_total_num_tokens
 
     with ThreadPoolExecutor(4) as ranks:
         found = list(ranks.map(start, range(4)))
-    if late:
-        assert found[0] == OWN
-        assert found[2] == tuple(own_windows(windows(), 16 * GIB - (1 << 28)).values())
-    else:
-        assert len(set(found)) == 1
-        assert found[0][0] > OWN[0]
+    assert len(set(found)) == 1
+    full, window = found[0]
+    assert full > OWN[0]
+    taken = (full + window) * 36_864
+    assert (16 * GIB - taken < 36_864 * 2) == (not less)

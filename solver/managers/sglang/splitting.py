@@ -15,7 +15,7 @@ from kvplan.models.problem import Problem
 from kvplan.solver.agree import Comm, NullComm, TorchComm, plan_together
 from kvplan.solver.managers.environment import Settings, is_strict, settings_of
 from kvplan.solver.managers.guard import Guard, LeftAlone
-from kvplan.solver.managers.mix import copy_needs, requests_at_once
+from kvplan.solver.managers.mix import requests_at_once
 from kvplan.solver.managers.sglang.start import (
     FULL,
     STATE,
@@ -108,10 +108,10 @@ class Splitting:
     def _chosen(self, start: Start, workload: Workload, own: Mapping[str, int]) -> Plan | None:
         """Log both splits; the plan to apply, or None."""
         answer, problem = _agreed(start, workload)
-        needs = copy_needs(start.data, workload)
+        theirs = requests_at_once(start.data, own, workload)
         rows = [
-            (name, Split("", dict(blocks), requests_at_once(blocks, start.kept, needs, workload)))
-            for name, blocks in (("SGLang's own", own), ("kvplan", answer.blocks))
+            ("SGLang's own", Split("", dict(own), theirs)),
+            ("kvplan", Split("", dict(answer.blocks), answer.scale or Fraction(0))),
         ]
         LOG.info("kvplan: the budget\n%s", budget_text(answer, problem))
         before, after = (split.requests for _, split in rows)

@@ -14,7 +14,7 @@ from typing import Any
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem
 from kvplan.solver.managers.guard import LeftAlone
-from kvplan.solver.managers.mix import shares, split
+from kvplan.solver.managers.mix import mix_of
 from kvplan.solver.managers.workload import Workload
 
 FULL, WINDOW, TOKENS, STATE = "full", "window", "tokens", "state"
@@ -50,14 +50,13 @@ class Start:
 
     Attributes
     ----------
-    data : pools and caches, as plain data; the pool of all tokens first.
-    kept : blocks that are not for running requests: chunks in flight, cached prefixes, padding.
+    data : pools and caches, as plain data. Reserved blocks are those that are not for running
+        requests: chunks in flight, cached prefixes, padding.
     page_tokens : of a block of tokens.
-    rank, stage, quota_bytes : of this rank.
+    rank, quota_bytes : of this rank.
     """
 
     data: Mapping[str, Any]
-    kept: Mapping[str, int]
     page_tokens: int
     quota_bytes: int
     rank: str = "rank0"
@@ -66,13 +65,7 @@ class Start:
         """The problem whose plan splits the quota for a workload.
 
         The longest request of the workload must fit.
-
-        Raises
-        ------
-        Infeasible : what is kept takes the quota.
         """
-        blocks = split(self.data, self.quota_bytes, self.kept, workload)
-        pools = self.data["pools"]
         longest = {"name": "longest", "capacity": workload.longest_tokens}
         return Problem.model_validate(
             {
@@ -80,7 +73,7 @@ class Start:
                 "name": "SGLang",
                 "ranks": [{"name": self.rank, "quota": self.quota_bytes}],
                 "batches": [{"name": "longest", "requests": [longest]}],
-                "fill": {"shares": shares(blocks, pools, self.quota_bytes)},
+                "fill": {"mix": mix_of(workload)},
                 "labels": LABELS,
             }
         )
@@ -115,16 +108,16 @@ def windows_of(configurator: Any, quota_bytes: int, serving: Serving, workload: 
     chunks = -(-serving.chunks_in_flight * serving.chunk_tokens // page)
     prefixes = workload.prefixes * (-(-window // page) + 1)
     sliding = {"window": window, "in_flight": serving.eviction_tokens, "extra_blocks": 1}
+    full, windows = ({"name": pool, "bytes": page * each} for pool, each in figures.items())
     data = {
         "tokens_per_block": page,
-        "pools": [{"name": pool, "bytes": page * each} for pool, each in figures.items()],
+        "pools": [full, {**windows, "reserved_blocks": chunks + prefixes}],
         "caches": [
             {"name": FULL, "pool": FULL, "kind": "full"},
             {"name": WINDOW, "pool": WINDOW, "kind": "window", **sliding},
         ],
     }
-    data["pools"][1]["min_blocks"] = window // page + 2  # type: ignore[index]
-    return Start(data, {WINDOW: chunks + prefixes}, page, quota_bytes)
+    return Start(data, page, quota_bytes)
 
 
 def _figures(configurator: Any) -> dict[str, int]:
@@ -161,14 +154,14 @@ def states_of(
         "tokens_per_block": page,
         "pools": [
             {"name": TOKENS, "bytes": page * cell},
-            {"name": STATE, "bytes": slot_bytes},
+            {"name": STATE, "bytes": slot_bytes, "reserved_blocks": 1},
         ],
         "caches": [
             {"name": TOKENS, "pool": TOKENS, "kind": "full"},
             {"name": STATE, "pool": STATE, "kind": "state", "blocks": serving.slots},
         ],
     }
-    return Start(data, {STATE: 1}, page, quota_bytes)
+    return Start(data, page, quota_bytes)
 
 
 def question(
@@ -190,7 +183,6 @@ def question(
     Raises
     ------
     LeftAlone : pools that are not modelled, by the configurator's name.
-    Infeasible : what is kept takes the quota.
     """
     if slot_bytes:
         start = states_of(configurator, slot_bytes, quota_bytes, page_tokens, serving)

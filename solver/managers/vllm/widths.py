@@ -16,7 +16,7 @@ from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, cache_en
 from kvplan.models.errors import Infeasible
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
-from kvplan.solver.floors import need
+from kvplan.solver.managers.mix import requests_at_once
 from kvplan.solver.managers.texts import Split
 from kvplan.solver.managers.vllm.start import Start
 from kvplan.solver.managers.workload import Workload
@@ -103,8 +103,9 @@ def splits_evenly(layout: Layout) -> bool:
 def _grouping(start: Start, workload: Workload, width: int) -> Grouping:
     layout, problem = start.layout(width), start.problem(width)
     answer = plan(problem)
-    usable = answer.blocks[POOL] - NULL_BLOCKS
-    at_once = requests_at_once(start, layout, workload, usable)
+    pools = [{"name": POOL, "reserved_blocks": NULL_BLOCKS}]
+    running = {"tokens_per_block": 16, "pools": pools, "caches": running_caches(start, layout)}
+    at_once = requests_at_once(running, answer.blocks, workload)
     sizes = [len(group.layers) for group in layout.groups]
     label = f"{len(sizes)} group{'s' if len(sizes) > 1 else ''} of {max(sizes)} layers"
     split = Split(label, {"blocks": answer.blocks[POOL]}, at_once)
@@ -113,23 +114,13 @@ def _grouping(start: Start, workload: Workload, width: int) -> Grouping:
     return Grouping(width, len(sizes), problem, answer, split, longest * widest)
 
 
-def requests_at_once(start: Start, layout: Layout, workload: Workload, usable: int) -> Fraction:
-    """Requests of a workload that so many blocks hold: usable x requests / blocks of one copy.
+def running_caches(start: Start, layout: Layout) -> list[dict[str, Any]]:
+    """What running requests hold of each group.
 
-    A running request holds its window and the token in flight (`keep: peak`), not the steps in
-    flight that admission charges for every request.
+    A window and the token in flight (`keep: peak`), not the steps in flight that admission charges
+    every request.
     """
-    running = Problem.model_validate(
-        {
-            "ranks": [{"name": "blocks", "quota": 0}],
-            "pools": [{"name": POOL, "bytes": 1}],
-            "caches": [_running(entry) for entry in cache_entries(layout.groups, start.serving)],
-            "batches": [{"name": "copy", "requests": _requests(workload)}],
-        }
-    )
-    blocks = need(running).asked.blocks[POOL]
-    count = sum(alike.requests for alike in workload.copy_of_it)
-    return Fraction(usable * count, blocks)
+    return [_running(entry) for entry in cache_entries(layout.groups, start.serving)]
 
 
 def _running(entry: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +128,3 @@ def _running(entry: dict[str, Any]) -> dict[str, Any]:
         return {**entry, "in_flight": 1}
     dropped = ("keep", "in_flight", "extra_blocks") if entry["kind"] == "window" else ()
     return {key: value for key, value in entry.items() if key not in dropped}
-
-
-def _requests(workload: Workload) -> list[dict[str, int]]:
-    return [{"capacity": a.capacity, "count": a.requests} for a in workload.copy_of_it]
