@@ -29,7 +29,7 @@ from support.documents import (
     write_files,
 )
 
-FRONT, _, PROBLEM, ENGINE, SOLVER, AGREE = DOCUMENTS
+FRONT, _, PROBLEM, ENGINE, SOLVER, AGREE, _ = DOCUMENTS
 FOLDERS = DOCUMENTS[1:]
 REFRESH = "python tests/support/documents.py rewrites the outputs"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support.documents import blocks_of
 from support.engines import Ran, once, run_script
 
 VLLM = "vllm-0.32.0"
@@ -117,6 +118,25 @@ def test_a_bad_workload_warns_once_and_starts(ran: Ran) -> None:
     assert ran.answer[4]["groups"] == OWN
     warned = re.findall(r"WARNING.*kvplan: .*vLLM 0\.32\.0 sizes alone", ran.log)
     assert len([line for line in warned if "/no/such/file.yaml" in line]) == 1
+
+
+LOGS = {
+    block.file: block.text.splitlines()
+    for block in blocks_of("solver/managers/README.md")
+    if block.file is not None and block.file.startswith("vllm_")
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_log_says_what_the_readme_shows(name: str, ran: Ran) -> None:
+    said = [
+        re.sub(r"^\(.*?\) \w+ [-\d: ]+ \[[\w.:]+\] ?", "", line) for line in ran.log.splitlines()
+    ]
+    assert [line for line in LOGS[name] if line not in said] == []
+
+
+def test_the_readme_shows_three_logs() -> None:
+    assert len(LOGS) == 3
 
 
 @pytest.mark.parametrize(("at", "word"), [(5, "/no/such/file.yaml"), (6, "aply")])

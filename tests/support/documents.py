@@ -29,6 +29,7 @@ DOCUMENTS = (
     "models/engines/README.md",
     "solver/README.md",
     "solver/agree/README.md",
+    "solver/managers/README.md",
 )
 CONFIGS = {"README.md": "Qwen3-8B", "models/engines/README.md": "Qwen3.6-27B-NVFP4"}
 """Whose config.json a document speaks of; all others lie beside it under their own names."""

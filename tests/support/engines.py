@@ -22,7 +22,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests" / "managers" / "engine"
-LONGEST_SECONDS = 400
+LONGEST_SECONDS = 900
 
 
 def engines_folder() -> Path:

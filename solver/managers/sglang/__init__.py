@@ -1,7 +1,7 @@
 """SGLang 0.5.23: `sglang.srt.plugins` loads `register` in every process.
 
-`question` reads SGLang's pool configurators. SGLang is never imported before KVPLAN asks for
-something.
+`question` reads SGLang's pool configurators, `apply` makes its MemoryPoolConfig. SGLang is never
+imported before KVPLAN asks for something.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from kvplan.solver.managers.environment import is_off
 
 if TYPE_CHECKING:
-    from kvplan.solver.managers.sglang.start import question
+    from kvplan.solver.managers.sglang.start import apply, question
 
-__all__ = ["question", "register"]
+__all__ = ["apply", "question", "register"]
 
 
 def register() -> None:
@@ -27,8 +27,8 @@ def register() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name != "question":
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kvplan.solver.managers.sglang.start import question
+    from importlib import import_module
 
-    return question
+    return getattr(import_module(f"{__name__}.start"), name)

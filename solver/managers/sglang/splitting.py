@@ -23,6 +23,7 @@ from kvplan.solver.managers.sglang.start import (
     WINDOW,
     Serving,
     Start,
+    apply,
     own_windows,
     states_of,
     windows_of,
@@ -73,11 +74,7 @@ class Splitting:
         page = start.page_tokens
         blocks = {pool: tokens // page for pool, tokens in theirs.items()}
         answer = self._chosen(start, workload, blocks)
-        if answer is None:
-            return None
-        return configurator._make_pool_config(
-            answer.blocks[FULL] * page, answer.blocks[WINDOW] * page
-        )
+        return None if answer is None else apply(answer, configurator)
 
     def states(self, kvc: Any, total_gib: float) -> int | None:
         """Slots of one replica to use instead of SGLang's own; None where its rule stays."""

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.errors import InvalidProblem
+from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 from kvplan.solver.managers.guard import LeftAlone
 from kvplan.solver.managers.mix import mix_of
@@ -200,3 +201,14 @@ def own_windows(configurator: Any, quota_bytes: int) -> dict[str, int]:
     ratio = Fraction(str(configurator._swa_full_tokens_ratio))
     full = int(quota_bytes // (figures[FULL] + ratio * figures[WINDOW])) // page * page
     return {FULL: full, WINDOW: int(full * ratio) // page * page}
+
+
+def apply(answer: Plan, configurator: Any) -> Any:
+    """A plan as SGLang's MemoryPoolConfig, made as its own rules make theirs.
+
+    Parameters
+    ----------
+    configurator : the HybridSWAPoolConfigurator that was asked.
+    """
+    page = int(configurator._page_size)
+    return configurator._make_pool_config(answer.blocks[FULL] * page, answer.blocks[WINDOW] * page)
