@@ -45,4 +45,5 @@ def requests_at_once(
 def _held(pool: Mapping[str, Any], blocks: Mapping[str, int]) -> dict[str, int]:
     """Reserved blocks as far as there are any, and no more usable ones than are left."""
     reserved = min(int(pool.get("reserved_blocks", 0)), blocks[pool["name"]])
-    return {"reserved_blocks": reserved, "max_blocks": blocks[pool["name"]] - reserved}
+    usable = {"max_blocks": blocks[pool["name"]] - reserved}
+    return {"reserved_blocks": reserved, **usable, "multiple_of": pool.get("multiple_of", 1)}

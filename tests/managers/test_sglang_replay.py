@@ -13,7 +13,7 @@ MOST = {
     "MiMo-V2-Flash mixed": 0.5,
     "Qwen3-Next mixed": 0.8,
     "Qwen3-Next short": 0.8,
-    "Qwen3-Next long": 0.9,
+    "Qwen3-Next long": 0.85,
 }
 """Steps of the planned split, as a share of those of SGLang's own."""
 

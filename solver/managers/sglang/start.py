@@ -155,7 +155,12 @@ def states_of(
         "tokens_per_block": page,
         "pools": [
             {"name": TOKENS, "bytes": page * cell},
-            {"name": STATE, "bytes": slot_bytes, "reserved_blocks": 1},
+            {
+                "name": STATE,
+                "bytes": slot_bytes,
+                "reserved_blocks": 1,
+                "multiple_of": serving.slots,  # max_running_requests is slots // slots of one
+            },
         ],
         "caches": [
             {"name": TOKENS, "pool": TOKENS, "kind": "full"},
