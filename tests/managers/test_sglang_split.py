@@ -94,6 +94,7 @@ def test_windows_are_split_for_the_workload() -> None:
 def test_states_are_split_for_the_workload() -> None:
     slot = 77_266_944
     answer = plan(question(plain(), 12 * GIB, MIX, SERVING, slot_bytes=slot))
+    assert (answer.blocks[STATE] - 1) % 3 == 0
     at_once = (answer.blocks[STATE] - 1) / 3  # three slots a request, and the padding slot
     assert answer.blocks[TOKENS] == pytest.approx(at_once * 2750, rel=0.05)
     assert answer.ranks[0].slack < slot

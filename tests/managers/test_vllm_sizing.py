@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from kvplan.models import Infeasible
-from kvplan.models.engines.vllm.problem import POOL
 from kvplan.solver import plan
 from kvplan.solver.managers import vllm
 from kvplan.solver.managers.guard import LeftAlone, StartRefused
@@ -22,7 +21,7 @@ from kvplan.solver.managers.vllm import builder, functions
 from kvplan.solver.managers.vllm.groups import regroup
 from kvplan.solver.managers.vllm.sizing import LOG
 from kvplan.solver.managers.vllm.start import start_of
-from kvplan.solver.managers.vllm.widths import best_grouping
+from kvplan.solver.managers.vllm.widths import _grouping, best_grouping
 from kvplan.solver.managers.workload import Workload
 from support.vllm_objects import config_object, spec_object
 
@@ -366,14 +365,32 @@ def sixty_layers() -> dict[str, Any]:
 
 
 def test_the_longest_request_never_needs_more_bytes() -> None:
-    start = start_of(config(), [sixty_layers()], [AVAILABLE], VERSION)
-    mix = Workload(mix=[{"capacity": 200, "share": 1}, {"capacity": 4000, "share": 1}])
-    best = best_grouping(start, mix, 24)
-    short = start_of(config(), [sixty_layers()], [AVAILABLE // 1000], VERSION)
+    """11 and 7 layers: 5 groups of 4 hold more short requests, and a long one takes more bytes."""
+    start = start_of(config(), [specs(windows=11, full=7)], [2 * AVAILABLE], VERSION)
+    short = Workload(requests=[{"capacity": 200}])
+    own = best_grouping(start, short, 0)
+    wider = _grouping(start, short, 4)
+    assert wider.split.requests > own.split.requests
+    assert wider.longest_bytes > own.longest_bytes
+    best = best_grouping(start, short, 16)
+    assert best.split.requests < wider.split.requests
+    assert best.longest_bytes <= own.longest_bytes
+
+
+def test_a_start_below_the_longest_request_is_infeasible() -> None:
+    start = start_of(config(), [sixty_layers()], [AVAILABLE // 1000], VERSION)
     with pytest.raises(Infeasible):
-        best_grouping(short, mix, 24)
-    assert plan(best.problem).blocks[POOL] == best.split.blocks["blocks"]
-    assert best.longest_bytes <= best_grouping(start, mix, 0).longest_bytes
+        best_grouping(start, Workload(requests=[{"capacity": 200}]), 24)
+
+
+def test_a_count_of_blocks_that_is_given_is_explained_by_the_length_alone() -> None:
+    given = config(num_gpu_blocks_override=300)
+    asked = vllm.question(given, [specs()], [AVAILABLE], version=VERSION)
+    with pytest.raises(Infeasible) as refused:
+        plan(asked)
+    labelled = [r.text for r in refused.value.remedies if r.text.startswith("--")]
+    assert len(labelled) == 1
+    assert labelled[0].startswith("--max-model-len ")
 
 
 MOST_SECONDS = {"check": 0.02, "apply": 0.5}
