@@ -388,6 +388,7 @@ def test_a_count_of_blocks_that_is_given_is_explained_by_the_length_alone() -> N
     asked = vllm.question(given, [specs()], [AVAILABLE], version=VERSION)
     with pytest.raises(Infeasible) as refused:
         plan(asked)
+    assert refused.value.reasons[0].startswith("rank worker0 is short by")  # of the blocks' bytes
     labelled = [r.text for r in refused.value.remedies if r.text.startswith("--")]
     assert len(labelled) == 1
     assert labelled[0].startswith("--max-model-len ")
