@@ -30,11 +30,6 @@ class Settings(NamedTuple):
     most_groups: int = MOST_GROUPS
 
 
-def is_off(environment: Mapping[str, str]) -> bool:
-    """Whether nothing is asked for: KVPLAN is unset, empty or off."""
-    return environment.get("KVPLAN", "off") in ("", "off")
-
-
 def is_strict(environment: Mapping[str, str]) -> bool:
     """Whether KVPLAN_STRICT is set to something other than 0."""
     return environment.get("KVPLAN_STRICT", "0") not in ("", "0")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kvplan.models import InvalidProblem
-from kvplan.solver.managers.environment import MOST_GROUPS, Settings, is_off, settings_of
+from kvplan.solver.managers import is_off
+from kvplan.solver.managers.environment import MOST_GROUPS, Settings, settings_of
 from kvplan.solver.managers.mix import mix_of, requests_at_once
 from kvplan.solver.managers.workload import Workload, load_workload
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from kvplan.solver.managers.environment import is_off
+from kvplan.solver.managers import is_off
 
 if TYPE_CHECKING:
     from kvplan.solver.managers.sglang.start import apply, question
