@@ -16,6 +16,8 @@ from kvplan.models.schema import BY_STAGE, by_keys, whole
 from kvplan.models.units import Demand, Positive, Rate, Whole, parse_integer
 
 KERNEL_TOKENS, MOST_TOKENS = 16, 8192
+MOST_LAYERS, MOST_BLOCK_SIZES = 1024, 65_536
+"""What is enumerated: layers of a bucket, and block sizes that it may have."""
 
 LayersByStage = Annotated[
     int | FrozenMapping[str, int],
@@ -97,6 +99,14 @@ class Bucket(Cache):
         return self
 
     @model_validator(mode="after")
+    def _few_block_sizes(self) -> Self:
+        step = self.kernel_tokens if self.split else self.block_tokens
+        if self.max_tokens_per_block // step > MOST_BLOCK_SIZES:
+            expected = f"at most {MOST_BLOCK_SIZES} multiples of {step} tokens"
+            raise Misfit(expected, str(self.max_tokens_per_block), "max_tokens_per_block")
+        return self
+
+    @model_validator(mode="after")
     def _laid_out_here(self) -> Self:
         for field, left in (("pool", None), ("groups", 1), ("scratch", None)):
             if getattr(self, field) != left:
@@ -112,8 +122,8 @@ class Bucket(Cache):
             raise Misfit("request (a flight for each request)", "batch", "in_flight_per")
         if self.hold_full and self.kind not in ("window", "chunked"):
             raise Misfit("hold_full on a window or chunked bucket", self.kind, "hold_full")
-        if not self.total_layers:
-            raise Misfit("at least one layer", "0", "layers")
+        if not 0 < self.total_layers <= MOST_LAYERS:
+            raise Misfit(f"1 to {MOST_LAYERS} layers", str(self.total_layers), "layers")
         if self.positions is not None and len(self.positions) != self.total_layers:
             expected = f"{self.total_layers} positions, one a layer"
             raise Misfit(expected, str(len(self.positions)), "positions")

@@ -11,6 +11,9 @@ from kvplan.models.messages import shown
 if TYPE_CHECKING:
     from kvplan.models.layouts.question import LayoutQuestion
 
+MOST_MULTIPLES = 8192
+"""Common multiples of block tokens that are enumerated under max_prefix_tokens."""
+
 
 def contradictions(question: LayoutQuestion) -> Iterator[Fault]:
     """Find every fault that no single field shows."""
@@ -18,8 +21,17 @@ def contradictions(question: LayoutQuestion) -> Iterator[Fault]:
         if not getattr(question, field):
             yield Fault(field, "at least one", "an empty list")
     yield from _buckets(question)
+    yield from _prefixes(question)
     yield from _positions(question)
     yield from _quotas(question)
+
+
+def _prefixes(question: LayoutQuestion) -> Iterator[Fault]:
+    most = question.max_prefix_tokens or 0
+    step = min((bucket.kernel_tokens for bucket in question.buckets), default=1)
+    if most // step > MOST_MULTIPLES:
+        expected = f"at most {MOST_MULTIPLES} times the least kernel_tokens {step}"
+        yield Fault("max_prefix_tokens", expected, str(most))
 
 
 def _buckets(question: LayoutQuestion) -> Iterator[Fault]:

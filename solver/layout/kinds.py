@@ -84,7 +84,7 @@ def retained(bucket: Bucket, *, held_full: bool) -> Cache:
     """The retention rule of a bucket: its own, or full attention's where it is held so."""
     fields = ("kind", "extra_blocks", "window", "sink", "keep", "chunk", "blocks", "in_flight")
     given = {name: getattr(bucket, name) for name in fields}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value not in (None, 0)}
     if held_full and bucket.hold_full:
         given = {"kind": "full"}
     if bucket.shards is not None:

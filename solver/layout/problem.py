@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.models import Problem
+from kvplan.models import InvalidProblem, Problem
 from kvplan.models.layouts import LayoutQuestion, PageLayout
 from kvplan.models.layouts.page_layout import Group
+from kvplan.models.units import LIMIT
 from kvplan.solver.layout.figures import weigh
 from kvplan.solver.layout.kinds import retained
 
@@ -27,6 +28,9 @@ def problem_of(question: LayoutQuestion, layout: PageLayout) -> Problem:
             stage: sum(pool.reserved_blocks * pool.block_bytes[str(stage)] for pool in layout.pools)
             for stage in question.stages
         }
+        if max(taken.values()) >= LIMIT:
+            expected = "a longest request below 2^63 bytes"
+            raise InvalidProblem.at("requests", expected, str(max(taken.values())))
         ranks = [
             {"name": f"gpu{stage}", "stage": stage, "quota": taken[stage] + reserved[stage]}
             for stage in question.stages

@@ -35,12 +35,15 @@ def asked_of_data(data: Mapping[Any, Any], overrides: Sequence[str] = ()) -> Ask
     """
     if not is_dump(data):
         return Asked(LayoutQuestion.model_validate(apply_overrides(dict(data), tuple(overrides))))
+    if not data["layers"]:
+        raise InvalidProblem.at("layers", "at least one layer", "none")
     version = str(data.get("version") or ".".join(map(str, NEWEST)))
     try:
         server = server_of_dump(data, version)
     except (KeyError, TypeError) as error:
         expected = "vLLM's specs: specs, layers, max_model_len, max_num_batched_tokens, available"
-        raise InvalidProblem.at("specs", expected, f"{type(error).__name__}: {error}") from None
+        got = f"{type(error).__name__}: {error}"
+        raise InvalidProblem.at("specs", expected, got) from None
     return asked_of_server(server, f"vLLM {version}", overrides=overrides)
 
 

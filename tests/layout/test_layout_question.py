@@ -53,7 +53,16 @@ def test_the_example_is_answered() -> None:
             asked({**FULL, "hold_full": True}),
             "buckets[0].hold_full: expected hold_full on a window or chunked bucket",
         ),
-        (asked({**FULL, "layers": 0}), "buckets[0].layers: expected at least one layer, got 0"),
+        (asked({**FULL, "layers": 0}), "buckets[0].layers: expected 1 to 1024 layers, got 0"),
+        (asked({**FULL, "layers": 9999}), "buckets[0].layers: expected 1 to 1024 layers, got 9999"),
+        (
+            asked({**FULL, "max_tokens_per_block": 10**9}),
+            "buckets[0].max_tokens_per_block: expected at most 65536 multiples of 16 tokens",
+        ),
+        (
+            asked(FULL, max_prefix_tokens=10**9),
+            "max_prefix_tokens: expected at most 8192 times the least kernel_tokens 16",
+        ),
         (
             asked({**FULL, "positions": [0, 1]}),
             "buckets[0].positions: expected 4 positions, one a layer, got 2",
@@ -111,6 +120,7 @@ def test_bad_questions_are_refused_with_their_path(data: dict[str, Any], line: s
         ),
         (asked(FULL, engine={"version": "0.1"}), "engine.version: expected a vLLM version"),
         ({"specs": {}, "layers": ["a"]}, "specs: expected vLLM's specs"),
+        ({"specs": {}, "layers": []}, "layers: expected at least one layer, got none"),
     ],
 )
 def test_what_permits_no_layout_is_refused(data: dict[str, Any], line: str) -> None:
@@ -156,3 +166,10 @@ def test_plain_integers_take_over_where_64_bits_end() -> None:
     )
     assert large.figures.bytes == factor * small.figures.bytes
     assert large.figures.groups == small.figures.groups
+
+
+def test_lengths_at_the_end_of_the_format() -> None:
+    found = layout(asked(FULL, requests=[{"capacity": 2**57}]), freedom=False)
+    assert found.figures.bytes == found.proof.bound == found.proof.floor_bytes == 2**62
+    with pytest.raises(InvalidProblem, match=r"requests: expected a longest request below 2\^63"):
+        layout(asked(FULL, requests=[{"capacity": 2**63 - 1}]), freedom=False)
