@@ -16,7 +16,7 @@ from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.kernels.instance import Instance
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.sweep.fit import fit as by_name
-from support.cases import CASES, load
+from support.cases import ORDERED, load
 from support.instance import instance_of, windows
 from support.instances import small_problem
 from support.micro import micro, one
@@ -56,7 +56,7 @@ def test_every_decision_is_the_scalar_search_s(solver: Solver, seed: int) -> Non
 
 
 @SOLVERS
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ORDERED)
 def test_shipped_cases_at_other_quotas(solver: Solver, name: str) -> None:
     instance = instance_of(load(name))
     quotas = quotas_around(instance, np.random.default_rng(7), 6)

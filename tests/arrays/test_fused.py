@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvplan.kernels.arrays import RefusedError, Scenarios
 from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.models import InvalidProblem, Problem
-from support.cases import CASES, load
+from support.cases import ORDERED, load
 from support.instance import instance_of, windows
 from support.instances import small_problem
 from support.micro import micro, one
@@ -33,7 +33,7 @@ def test_every_decision_is_the_scalar_search_s(seed: int) -> None:
     assert_equal(found, one_by_one(instance, scenarios))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ORDERED)
 def test_shipped_cases_at_other_quotas(name: str) -> None:
     instance = instance_of(load(name))
     quotas = quotas_around(instance, np.random.default_rng(7), 6)

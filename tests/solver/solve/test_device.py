@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError, Undecided
 from kvplan.solver import Planner, plan
-from support.cases import CASES, load
+from support.cases import ORDERED, load
 from support.instances import small_problem
 from support.micro import micro, one, pool
 from support.scenarios import DEVICE
@@ -47,7 +47,7 @@ def assert_same(problem: Problem) -> bool:
     return is_device
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ORDERED)
 def test_shipped_cases(name: str) -> None:
     problem = load(name)
     assert assert_same(problem)
