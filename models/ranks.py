@@ -128,6 +128,10 @@ class RankMemory(Frozen):
     estimated: tuple[Reading, ...] = Field(
         default=(), description="which of total, free, peak_torch, non_torch nobody measured"
     )
+    ranges: Annotated[FrozenMapping[str, str], TextKeys] = Field(
+        default_factory=FrozenDict,
+        description="of an estimated term, by its name: the range that it lies in, as text",
+    )
 
     if TYPE_CHECKING:
 
@@ -145,6 +149,7 @@ class RankMemory(Frozen):
             prefill_headroom: BytesLike | Share | Written = 0,
             other: Mapping[str, BytesLike] = ...,
             estimated: Sequence[Reading] = (),
+            ranges: Mapping[str, str] = ...,
         ) -> None: ...
 
     @model_validator(mode="after")

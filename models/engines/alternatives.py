@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kvplan.models.engines.estimates import Estimate, titled
 from kvplan.models.engines.registry import Flag, Settings
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem
@@ -29,6 +30,7 @@ def offering(
     labels: Mapping[str, str],
     choices: Iterable[Choice],
     rebuilt: Callable[[dict[str, Any]], Problem],
+    estimates: Sequence[Estimate] = (),
 ) -> Problem:
     """Return the problem with the engine's names for its fields, and what else could be launched.
 
@@ -36,6 +38,7 @@ def offering(
     ----------
     labels : a field's path -> a flag.
     rebuilt : the engine's problem with some settings changed.
+    estimates : terms of its budget that nobody measured; the title names them.
     """
     found = []
     for flags, changes in choices:
@@ -47,6 +50,7 @@ def offering(
             found.append(entry)
     more: dict[str, Any] = {"labels": dict(labels)} if labels else {}
     more |= {"variants": found} if found else {}
+    more["name"] = titled(problem.name, estimates)
     return Problem.model_validate({**problem.model_dump(mode="json", exclude_unset=True), **more})
 
 

@@ -10,10 +10,12 @@ from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
 from kvplan.models import Problem
 from kvplan.models.elastic import Staging
-from kvplan.models.plan import LedgerLine, RankPlan
+from kvplan.models.plan import LedgerLine, RankPlan, Source
 from kvplan.models.ranks import Rank, RankMemory, Share, at_rank
 from kvplan.solver.answer.in_use import bytes_by_phase
 from kvplan.solver.formulate.formulation import Formulation
+
+_GUESSED = "(estimated"
 
 
 def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
@@ -78,15 +80,19 @@ def _quota_lines(rank: Rank) -> Iterator[LedgerLine]:
         yield _term(memory, name, "declared")
     for name, count in memory.other.items():
         # A term's name marks it as an estimate ("activation (estimated)").
-        guessed = name.endswith("(estimated)")
-        yield LedgerLine(consumer=name, bytes=count, source="estimated" if guessed else "declared")
-    for kind, share in (
-        ("utilization", memory.utilization_share),
-        ("physical", memory.physical_share),
+        source: Source = "estimated" if _GUESSED in name else "declared"
+        note = memory.ranges.get(name, "")
+        yield LedgerLine(consumer=name, bytes=count, source=source, note=note)
+    charged = {"total", "peak_torch", "non_torch"} & set(memory.estimated)
+    guessed = bool(charged) or any(_GUESSED in name for name in memory.other)
+    for kind, share, estimated in (
+        ("utilization", memory.utilization_share, guessed),
+        ("physical", memory.physical_share, "free" in memory.estimated),
     ):
         if share is not None:
             note = "sets the quota" if bound == kind else ""
-            yield LedgerLine(consumer=f"{kind} share", bytes=share, source="solved", note=note)
+            source = "estimated" if estimated else "solved"
+            yield LedgerLine(consumer=f"{kind} share", bytes=share, source=source, note=note)
 
 
 def _term(
@@ -95,6 +101,7 @@ def _term(
     value = getattr(memory, name)
     whole = "what is usable" if name == "graphs" else "total"
     note = f"{value.fraction} of {whole}" if isinstance(value, Share) else ""
+    note = note or memory.ranges.get(name, "")
     if name == "prefill_headroom":
         note = "the modelled staging" if value == "from_staging" else note
         count = memory.headroom_bytes

@@ -88,7 +88,10 @@ def test_a_card_and_weights_give_a_budget_whose_estimates_are_named(
     done = run(capsys, "Meta-Llama-3.1-8B.json --gpu h100 --weights-gib 14.99 --max-model-len 8192")
     assert done.code == 0
     asked = Problem.parse(done.out)
-    assert asked.name.endswith("estimated: total, activation, non-torch, graphs")
+    said = asked.name.partition("; estimated: ")[2]
+    terms = ("total", "activation", "non-torch", "graphs")
+    assert [said.index(f"{term} (") for term in terms] == sorted(said.index(t) for t in terms)
+    assert said.count(" GiB to ") + said.count(" MiB to ") == 4
     sources = {line.consumer: line.bytes for line in plan(asked).ranks[0].ledger}
     assert any("activation (estimated)" in consumer for consumer in sources)
 

@@ -69,7 +69,36 @@ def test_the_name_of_the_problem_lists_the_estimates() -> None:
     common = {"total_bytes": 79 * GIB, "weights_bytes": 16 * GIB, "total_is_estimated": True}
     given = read_settings(vllm.FLAGS, ["--non-torch", "1GiB"], common)
     name = vllm.build(architecture("Meta-Llama-3.1-8B"), given).name
-    assert name.endswith("estimated: total, activation, graphs")
+    said = name.partition("; estimated: ")[2]
+    assert said.startswith("total (78.70 GiB to 79.00 GiB), activation (")
+    assert said.endswith(", graphs (64.00 MiB to 2.50 GiB)")
+
+
+def test_a_row_of_the_budget_has_its_range() -> None:
+    common = {"total_bytes": 79 * GIB, "weights_bytes": 16 * GIB, "total_is_estimated": True}
+    asked = vllm.build(
+        architecture("Meta-Llama-3.1-8B"),
+        read_settings(vllm.FLAGS, ["--non-torch", "1GiB"], common),
+    )
+    rows = {line.consumer: line for line in plan(asked).ranks[0].ledger}
+    assert (rows["total"].source, rows["total"].note) == ("estimated", "78.70 GiB to 79.00 GiB")
+    assert rows["graphs (estimated)"].note == "64.00 MiB to 2.50 GiB"
+    assert (rows["non_torch"].source, rows["non_torch"].note) == ("measured", "")
+    assert rows["utilization share"].source == "estimated"
+
+
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm", "atom", "llama.cpp"])
+def test_every_engine_says_that_a_cards_total_is_an_estimate(engine: str) -> None:
+    adapter, known = engine_named(engine), architecture("Qwen3-8B")
+    common = {"total_bytes": 79 * GIB, "weights_bytes": 16 * GIB, "total_is_estimated": True}
+    given = read_settings(adapter.FLAGS, [], common)
+    said = "total (78.70 GiB to 79.00 GiB)"
+    assert adapter.build(known, given).name.endswith(f"; estimated: {said}")
+    assert "total: 79.00 GiB, estimated (78.70 GiB to 79.00 GiB); --total" in (
+        adapter.assumptions(known, given)
+    )
+    measured = read_settings(adapter.FLAGS, ["--available", "9GiB"], common)
+    assert "estimated" not in adapter.build(known, measured).name
 
 
 @pytest.mark.parametrize(

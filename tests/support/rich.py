@@ -25,6 +25,7 @@ STAGED: dict[str, Any] = {
                 "prefill_headroom": "from_staging",
                 "other": {"nccl": "1GiB"},
                 "estimated": ["non_torch"],
+                "ranges": {"non_torch": "1 to 3 GiB"},
             },
         },
     ],

@@ -2,6 +2,6 @@
 
 from kvplan.models.engines.atom.dialect import DIALECT
 from kvplan.models.engines.atom.flags import FLAGS
-from kvplan.models.engines.atom.pools import build, figures
+from kvplan.models.engines.atom.pools import assumptions, build, figures
 
-__all__ = ["DIALECT", "FLAGS", "build", "figures"]
+__all__ = ["DIALECT", "FLAGS", "assumptions", "build", "figures"]

@@ -10,7 +10,8 @@ from kvplan.models.engines.atom.choices import choices, labels
 from kvplan.models.engines.atom.entries import block_bytes, entries_of_request, state_bytes
 from kvplan.models.engines.atom.flags import FLAGS, block_tokens, stage_layers
 from kvplan.models.engines.atom.served import check_served
-from kvplan.models.engines.layers import Architecture, refuse_cross
+from kvplan.models.engines.estimates import Estimate, total_estimate
+from kvplan.models.engines.layers import Architecture, Compressed, refuse_cross
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
@@ -38,6 +39,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
         labels(bare),
         choices(settings),
         lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes), free=False),
+        estimates(settings),
     )
 
 
@@ -88,6 +90,23 @@ def _add_states(
         sections["batches"].append({"name": "slots", "requests": [slots]})
 
 
+def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
+    """What of the budget nobody measured: the card's total."""
+    return () if settings["available"] else total_estimate(settings)
+
+
+def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """One line for each value that nobody gave, with the reason."""
+    given, lines = getattr(settings, "given", ()), []
+    if state_bytes(architecture, settings) and "max_num_seqs" not in given:
+        lines.append(f"--max-num-seqs: not given -> {settings['max_num_seqs']} (ATOM's default)")
+    if settings["max_model_len"] is None and architecture.max_positions:
+        lines.append(f"--max-model-len: not given -> {architecture.max_positions} (the model's)")
+    if any(isinstance(layer, Compressed) for layer in architecture.layers):
+        lines.append(f"--block-size: {block_tokens(architecture, settings)} (compressed layers)")
+    return (*lines, *(one.line for one in estimates(settings)))
+
+
 def _ranks(settings: Mapping[str, Any], stages: int) -> list[dict[str, Any]]:
     """Write the ranks: one for each measured figure (dealt to the stages), else one a stage."""
     measured = settings["available"] or ()
@@ -119,6 +138,9 @@ def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
     for term in ("free", "peak_torch", "non_torch", "graphs"):
         if settings[term] is not None:
             memory[term] = int(settings[term])
+    found = {one.term: one.spread for one in estimates(settings)}
+    if found:
+        memory |= {"estimated": list(found), "ranges": found}
     if settings["peak_torch"] is None:
         memory["other"] = {"weights (estimated peak)": weights}
     return memory

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
+from kvplan.models.engines.estimates import Estimate, total_estimate
 from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.llamacpp.architectures import known_as
 from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
@@ -53,6 +54,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
         labels(bare),
         choices(settings),
         lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes)),
+        estimates(settings),
     )
 
 
@@ -151,6 +153,11 @@ def _requests(context: Context, state: StateCache | None) -> list[dict[str, Any]
     return [request, {"name": "states", "capacity": 0, "count": others}]
 
 
+def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
+    """What of the budget nobody measured: the card's total."""
+    return () if settings["available"] is not None else total_estimate(settings)
+
+
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """One line for each value that the server derives, and on what lies on the host."""
     lines = []
@@ -162,7 +169,7 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
     start, count = first_cached(architecture, settings), layer_count(architecture)
     if start:
         lines.append(f"the caches of {min(start, count)} of {count} layers lie on the host")
-    return tuple(lines)
+    return (*lines, *(one.line for one in estimates(settings)))
 
 
 def figures(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kvplan.models.engines.estimates import Estimate, total_estimate
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.sglang.cells import stage_counts
@@ -69,6 +70,12 @@ def weights_of(architecture: Architecture, settings: Mapping[str, Any]) -> Stage
     return stage_weights(listed, architecture, int(settings["tp_size"]))
 
 
+def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
+    """What of the budget nobody measured: the card's total."""
+    measured = available_of(settings) or settings["free_before_load"] is not None
+    return () if measured else total_estimate(settings)
+
+
 def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Quota or memory section of a rank (the first one's, where --available differs by stage).
 
@@ -101,7 +108,9 @@ def _section(
     """Write a memory section; without a given share the slack is what the engine would reserve."""
     if share is None:
         other["activations and graphs (estimated)"] = reserve_bytes(total, settings)
-    return {"total": total, "utilization": share if share is not None else 1, "other": other}
+    memory = {"total": total, "utilization": share if share is not None else 1, "other": other}
+    found = {one.term: one.spread for one in estimates(settings)}
+    return {**memory, "estimated": list(found), "ranges": found} if found else memory
 
 
 def reserve_bytes(total: int, settings: Mapping[str, Any]) -> int:

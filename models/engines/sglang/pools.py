@@ -12,7 +12,7 @@ from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
 from kvplan.models.engines.layers import Architecture, refuse_cross
-from kvplan.models.engines.sglang.budget import rank_entries, rest_bytes
+from kvplan.models.engines.sglang.budget import estimates, rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import (
     Cells,
     cells,
@@ -46,6 +46,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
         labels(settings),
         choices(settings),
         lambda changes: _launched(architecture, laid_over(FLAGS, settings, changes)),
+        estimates(settings),
     )
 
 

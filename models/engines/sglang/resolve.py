@@ -14,6 +14,7 @@ from kvplan.models.engines.cards import Chip, chip_of
 from kvplan.models.engines.layers import Architecture, Compressed, Latent
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.backends import chip_text, derive_backend
+from kvplan.models.engines.sglang.budget import estimates
 from kvplan.models.engines.sglang.classes import NO_EXTRA_BUFFER, SPARSE_CLASSES, STATE_CLASSES
 from kvplan.models.engines.sglang.flags import FLAGS, UNNAMED_CONTEXT, chunk_tokens
 from kvplan.models.engines.sglang.speculation import derive_speculation
@@ -56,7 +57,8 @@ def resolve(architecture: Architecture, settings: Mapping[str, Any]) -> Settings
 
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """One line for each value that the engine derives, with the reason."""
-    return tuple(map(str, resolve(architecture, settings).assumed or ()))
+    known = resolve(architecture, settings)
+    return (*map(str, known.assumed or ()), *(one.line for one in estimates(settings)))
 
 
 def _derive_chunk(found: Derivation) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
+from kvplan.models.engines.estimates import Estimate, total_estimate
 from kvplan.models.engines.layers import Architecture, Recurrent, refuse_cross
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
@@ -78,6 +79,12 @@ def quota_of(settings: Mapping[str, Any]) -> int:
     return int(free * share)
 
 
+def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
+    """What of the budget nobody measured: the card's total."""
+    measured = settings["available"] is not None or settings["free"] is not None
+    return () if measured else total_estimate(settings)
+
+
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """One line for each value that nobody gave, with the reason."""
     lines = []
@@ -90,7 +97,7 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
     if int(settings["pp_size"]) > 1:
         stage, count = widest_stage(architecture, settings)
         lines.append(f"--pp_size: the manager of stage {stage} of {count}, the widest")
-    return tuple(lines)
+    return (*lines, *(one.line for one in estimates(settings)))
 
 
 def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
@@ -113,6 +120,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
         labels(bare),
         choices(settings),
         lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes)),
+        estimates(settings),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kvplan.models.engines.estimates import titled
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.budget import estimates
 from kvplan.models.engines.vllm.figures import concurrency, gib, printed_tokens
@@ -21,9 +22,8 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     """Make the problem whose plan is what vLLM would do, to the block."""
     server = server_of(architecture, settings)
     name = f"{architecture.name} on vLLM {server.serving.version.text}"
-    guessed = [one.term for one in estimates(architecture, settings, server.serving.version)]
-    title = f"{name}; estimated: {', '.join(guessed)}" if guessed else name
-    problem = server.problem(title)
+    guessed = estimates(architecture, settings, server.serving.version)
+    problem = server.problem(titled(name, guessed))
     found = variants(architecture, settings, server, problem)
     more: dict[str, Any] = {"labels": labels(server), **({"variants": found} if found else {})}
     return Problem.model_validate({**problem.model_dump(mode="json", exclude_unset=True), **more})

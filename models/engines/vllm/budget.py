@@ -8,16 +8,15 @@ The graph estimate is charged from 0.21 on. What was not measured is estimated, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kvplan.models.engines.estimates import Estimate, total_estimate
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.vllm.graphs import captures, charges_graphs
 from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens, utilization
 from kvplan.models.engines.vllm.launch.versions import Version, version_of
 from kvplan.models.ranks import Rank
-from kvplan.models.units import human_bytes
 
 ESTIMATED = " (estimated)"
 GIB = 2**30
@@ -32,29 +31,6 @@ NON_TORCH_RANGE = {
 GRAPHS = GIB
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A term that nobody measured.
-
-    Attributes
-    ----------
-    flag : what says it instead.
-    least, most : the range that logs of such start-ups lie in.
-    """
-
-    term: str
-    flag: str
-    bytes: int
-    least: int
-    most: int
-
-    @property
-    def line(self) -> str:
-        """As the output lists it."""
-        low, high = human_bytes(self.least), human_bytes(self.most)
-        return f"{self.term}: {human_bytes(self.bytes)}, estimated ({low} to {high}); {self.flag}"
-
-
 def estimates(
     architecture: Architecture, settings: Mapping[str, Any], version: Version
 ) -> tuple[Estimate, ...]:
@@ -67,10 +43,7 @@ def estimates(
     measured = settings["available"] or settings["kv_cache_memory_bytes"] is not None
     if measured or settings.get("total_bytes") is None or settings.get("weights_bytes") is None:
         return ()
-    found = []
-    if settings.get("total_is_estimated"):
-        total = int(settings["total_bytes"])
-        found.append(Estimate("total", "--total", total, total - 3 * GIB // 10, total))
+    found = list(total_estimate(settings))
     if settings["activation"] is None:
         peak = activation_estimate(architecture, settings)
         least = max(peak - GIB // 2, 0)
@@ -101,9 +74,10 @@ def rank_budget(
         expected = "--available or --kv-cache-memory-bytes, or --gpu and --weights-gib"
         raise no_budget("vllm", expected, settings)
     memory: dict[str, Any] = {"total": total, "utilization": utilization(settings, version).value}
-    guessed = {
-        estimate.term: estimate.bytes for estimate in estimates(architecture, settings, version)
-    }
+    found = estimates(architecture, settings, version)
+    guessed = {one.term: one.bytes for one in found}
+    if found:
+        memory["ranges"] = {_term(one): one.spread for one in found}
     if "total" in guessed:
         memory["estimated"] = ["total"]
         del guessed["total"]
@@ -117,6 +91,11 @@ def rank_budget(
     if settings["graphs"] is not None and charges_graphs(settings, version):
         memory["graphs"] = settings["graphs"]
     return {"memory": {**memory, "other": other} if other else memory}
+
+
+def _term(estimate: Estimate) -> str:
+    """Name of a term in the memory section."""
+    return estimate.term if estimate.term == "total" else f"{estimate.term}{ESTIMATED}"
 
 
 def activation_estimate(architecture: Architecture, settings: Mapping[str, Any]) -> int:
