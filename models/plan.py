@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from kvplan.models.base import Frozen
 from kvplan.models.errors import KvplanError
 from kvplan.models.immutable.deferred import Deferred
-from kvplan.models.immutable.frozen_dict import FrozenMapping
+from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import QuotaLike
 from kvplan.models.units import Computed
 
@@ -76,6 +76,40 @@ class Binding(Frozen):
     )
 
 
+class SpacePlan(Frozen):
+    """What a placement puts in one memory space; bytes unless they say otherwise."""
+
+    name: str = Field(description="of the rank")
+    first: int = Field(description="its first layer")
+    layers: int = Field(description="layers, contiguous in model order")
+    layer_bytes: int = Field(description="dense weights and ends")
+    state_bytes: int = Field(description="fixed caches and states")
+    experts: int = Field(description="expert tensors (or layers, or experts) that lie here")
+    expert_bytes: int = Field(description="of them, copies on a mirroring host included")
+    cache_bytes: int = Field(description="caches of its layers, as the placement needs them")
+    buffer_bytes: int = Field(description="buffers once it is in use")
+    picoseconds: int | None = Field(description="time a token reads here; None without bandwidths")
+
+
+class PlacementPlan(Frozen):
+    """Which layers and experts lie in which space."""
+
+    spaces: tuple[SpacePlan, ...] = Field(description="in slice order")
+    last: str = Field(description="the space of the output")
+    experts: tuple[tuple[str, ...], ...] = Field(
+        description="by layer, the space of each expert tensor"
+    )
+    picoseconds: int | None = Field(description="a token's time by the roofline")
+    pipelined: bool = Field(default=False, description="the engine copies its inputs")
+    context_tokens: int = Field(description="the longest request")
+    proven: bool = Field(description="no placement is better")
+    flags: tuple[str, ...] = Field(default=(), description="for the engine's command line")
+    default: FrozenMapping[str, str] = Field(
+        default_factory=FrozenDict, description="what the engine itself would choose"
+    )
+    notes: tuple[str, ...] = Field(default=(), description="what the figures leave out")
+
+
 class GoalValue(Frozen):
     """A goal, what it reached, and the proven upper bound."""
 
@@ -134,6 +168,9 @@ class Plan(Deferred):
     proof: Proof = Field(description="who answered, and what it proves")
     digest: str = Field(description="sha256 of the decision values")
     question: str = Field(default="", description="sha256 of the problem that was asked")
+    placement: PlacementPlan | None = Field(
+        default=None, description="which layers and experts lie where"
+    )
     relaxed: tuple[str, ...] = Field(
         default=(),
         description="floors that were lowered (--advise): the plan is not what was asked for",

@@ -17,6 +17,7 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.goals import Constraint, Fill, Goal
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import NumberLike, Written
+from kvplan.models.place import Place
 from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank
 from kvplan.models.reading.faults import faults_of
@@ -81,6 +82,9 @@ class Problem(Frozen):
     )
     goals: tuple[Goal, ...] = Field(default=(), description="in order of priority")
     fill: Fill | None = Field(default=None, description="who gets the rest")
+    place: Place | None = Field(
+        default=None, description="layers and experts whose space is decided first"
+    )
     relax: tuple[Name, ...] = Field(
         default=(),
         description="variables whose floors --advise may lower, the first one first",
@@ -114,6 +118,7 @@ class Problem(Frozen):
             constraints: Sequence[Constraint | Written] = (),
             goals: Sequence[Goal | str | Written] = (),
             fill: Fill | Literal["none"] | Written | None = None,
+            place: Place | Written | None = None,
             relax: Sequence[str] = (),
             variants: Sequence[Variant | Written] = (),
             labels: Mapping[str, str] = ...,

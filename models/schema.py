@@ -38,6 +38,16 @@ def pairs(first: Any, second: Any) -> Any:
     return Annotated[list[tuple[first, second]], Field(min_length=1)]
 
 
+def several(entry: Any) -> Any:
+    """At least one of something."""
+    return Annotated[list[entry], Field(min_length=1)]
+
+
+def any_keys(figure: Any) -> Any:
+    """Figures by name; none is legal, too."""
+    return dict[str, figure]
+
+
 def by_keys(figure: Any) -> Any:
     """Figures by stage or rank name."""
     return Annotated[dict[str, figure], Field(min_length=1)]
@@ -51,12 +61,17 @@ RATIO = Annotated[float, Field(gt=0, le=1)] | _text(rf"^\s*(?:{_SHARE})\s*$")
 RATE = Annotated[float, Field(ge=0, lt=LIMIT)] | _text(
     rf"^\s*(?:{_SHARE}|(?:\+?{_DIGITS}|{_ZERO})\s*{_UNIT})\s*$"
 )
+RATE_OR_TIME = Annotated[
+    str,
+    Field(pattern=rf"^\s*(?:(?:\+?{_DIGITS})\s*{_UNIT}?(?:/s)?|{_DIGITS}\s*[pnum]s)\s*$"),
+]
 TITLE = Annotated[str, Field(max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f]*$")]
 NAME = Annotated[str, Field(max_length=LONGEST_NAME, pattern=r"^(?=.*\S)[^\x00-\x1f\x7f]+$")]
 
 _POOL_OR_REQUEST = r"(?:blocks|capacity|count):.|(?:prefill|experts)$"
-GOAL_VARIABLE = rf"^(?:{_POOL_OR_REQUEST}|copies:.|choice:[^=]+$)"
-TERM_VARIABLE = rf"^(?:{_POOL_OR_REQUEST}|copies:.|choice:[^=]+=.)"
+_PLACED = r"(?:speed|layers_on_gpu|experts_on_gpu)$"
+GOAL_VARIABLE = rf"^(?:{_POOL_OR_REQUEST}|{_PLACED}|copies:.|choice:[^=]+$)"
+TERM_VARIABLE = rf"^(?:{_POOL_OR_REQUEST}|(?:layers|experts):.|copies:.|choice:[^=]+=.)"
 RELAXED_VARIABLE = rf"^(?:{_POOL_OR_REQUEST})"
 OVERRIDES = Annotated[
     list[Annotated[str, Field(pattern=r"^[^=]*[^=\s][^=]*=")]], Field(min_length=1)

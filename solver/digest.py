@@ -22,7 +22,11 @@ DECISIONS = (
 
 def digest_of(plan: Plan) -> str:
     """sha256 of a plan's decision values, recomputed from its fields."""
-    return digest({name: getattr(plan, name) for name in DECISIONS}, plan.requests)
+    decisions = {name: getattr(plan, name) for name in DECISIONS}
+    if plan.placement is not None:
+        slices = [[space.name, space.first, space.layers] for space in plan.placement.spaces]
+        decisions["placement"] = [slices, plan.placement.last, plan.placement.experts]
+    return digest(decisions, plan.requests)
 
 
 def digest(decisions: Mapping[str, Any], requests: Iterable[RequestPlan]) -> str:

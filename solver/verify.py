@@ -12,9 +12,11 @@ from kvplan.models import Plan, Problem
 from kvplan.models.messages import shown
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.answer.deferred_fields import deferred_fields
+from kvplan.solver.check.placement import placement_faults
 from kvplan.solver.digest import DECISIONS, digest_of, question_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
+from kvplan.solver.place.placed import placed
 
 _OF_THE_SOLVER = ("the deadline passed", "the default time was over", "solver:", "device:")
 """Beginnings of notes that say who answered; no decision implies them."""
@@ -35,6 +37,8 @@ def violations(problem: Problem, plan: Plan) -> list[str]:
     proven, CP-SAT's time, which of the solvers answered, and whether a replay was made. A plan of
     an older kvplan says no question.
     """
+    if problem.place is not None:
+        return _of_placement(problem, plan)
     found = check(problem, plan)
     lines = []
     if plan.question and plan.question != question_of(problem):
@@ -50,6 +54,23 @@ def violations(problem: Problem, plan: Plan) -> list[str]:
         lines += _proof(plan, formulation.instance)
         lines += _texts(formulation, plan)
     return lines
+
+
+def _of_placement(problem: Problem, plan: Plan) -> list[str]:
+    """The placement's own rules, then those of the pools that it leaves."""
+    if plan.placement is None:
+        return ["placement: expected one, got none"]
+    lines = placement_faults(problem, plan.placement)
+    if digest_of(plan) != plan.digest:
+        lines.append(f"digest: expected {digest_of(plan)}, got {plan.digest}")
+    if plan.question and plan.question != question_of(problem):
+        lines.append("question: the plan answers another problem than this one")
+    if lines:
+        return lines
+    rest = placed(problem, plan.placement)
+    bare = plan.model_copy(update={"placement": None, "status": plan.proof.status})
+    asked = {"digest": digest_of(bare), "question": question_of(rest)}
+    return violations(rest, bare.model_copy(update=asked))
 
 
 def _proof(plan: Plan, instance: Instance) -> Iterator[str]:

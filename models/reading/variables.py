@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.models.errors import Fault
 from kvplan.models.messages import one_of, shown
+from kvplan.models.place import PLACE_GOALS
 
 if TYPE_CHECKING:
     from kvplan.models.goals import Goal
@@ -27,6 +28,10 @@ def known_variables(problem: Problem) -> dict[str, str]:
         known[f"choice:{choice.name}"] = ""
         known.update({f"choice:{choice.name}={option.name}": "" for option in choice.options})
     known.update({f"copies:{batch.name}": "" for batch in problem.batches})
+    if problem.place is not None:
+        known.update(dict.fromkeys(PLACE_GOALS, ""))
+        known.update({f"layers:{rank.name}": "" for rank in problem.ranks})
+        known.update({f"experts:{rank.name}": "" for rank in problem.ranks})
     return known
 
 

@@ -114,6 +114,9 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     ------
     InvalidProblem : faults of the whole: unbounded counts or copies, too many options.
     """
+    if problem.place is not None:
+        expected = "plan() or kvplan solve, which decide the placement first"
+        raise InvalidProblem.at("place", expected, "a placement to decide")
     fitted_at: dict[tuple[int, int], int] = {}
     batches, fitted = _batches(problem, fitted_at)
     caches = cache_rules(problem)

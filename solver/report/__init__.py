@@ -17,6 +17,7 @@ from kvplan.solver.report.explanation import (
     ruled_out_table,
     worth_table,
 )
+from kvplan.solver.report.placement import placement_tables
 from kvplan.solver.report.plain_text import plain_text
 from kvplan.solver.report.proof import binding_table, digest, goals_table, notes
 from kvplan.solver.report.shortfalls import reasons, shortfall_table
@@ -33,7 +34,7 @@ def document_of(answer: Plan | Infeasible, problem: Problem | None = None) -> Do
     problem : what was asked; adds its name and the requested values to the table of decisions.
     """
     title = problem.name if problem is not None else ""
-    elastic = None if problem is None else Elastic(problem)
+    elastic = None if problem is None or problem.place is not None else Elastic(problem)
     if isinstance(answer, Infeasible):
         return (
             reasons(answer, title),
@@ -47,6 +48,7 @@ def document_of(answer: Plan | Infeasible, problem: Problem | None = None) -> Do
     return (
         headline(answer, title),
         decisions(answer, problem),
+        *placement_tables(answer, problem),
         *budgets(answer.ranks, binding, elastic),
         binding_table(answer),
         notes(answer),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from kvplan.kernels.search.search import Search
@@ -56,7 +58,12 @@ def plan(
     """
     check_arguments(solver, deadline)
     on = device_of(device, kernel, solver)
-    formulation = formulate(as_problem(problem))
+    if as_problem(problem).place is not None:
+        rest = partial(
+            plan, solver=solver, deadline=deadline, replay=replay, device=device, kernel=kernel
+        )
+        return _placed(problem, rest, solver)
+    formulation = formulate(problem)
     answer = plan_formulation(formulation, solver=solver, deadline=deadline, on=on)
     return replayed(answer, problem) if replay else answer
 
@@ -89,10 +96,20 @@ def solve_confirmed(
     """
     check_arguments(solver, deadline)
     on = device_of(device, "arrays", solver)
-    formulation = formulate(as_problem(problem))
+    if as_problem(problem).place is not None:
+        rest = partial(solve_confirmed, solver=solver, deadline=deadline, device=device)
+        return _placed(problem, rest, solver)
+    formulation = formulate(problem)
     search = Search(formulation.instance)
     answer = plan_formulation(formulation, search, solver=solver, deadline=deadline, on=on)
     return replayed(held_against_search(answer, formulation, search), problem)
+
+
+def _placed(problem: Problem, rest: Callable[[Problem], Plan], solver: Solver) -> Plan:
+    """Place layers and experts first; loaded on first use."""
+    from kvplan.solver.place.planned import plan_placed
+
+    return plan_placed(problem, rest, solver)
 
 
 def check_arguments(solver: str, deadline: float | None) -> None:

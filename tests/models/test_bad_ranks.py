@@ -77,7 +77,7 @@ RANKS: Table = {
         small(**{"a\nb": 1}),
         r"['a\nb']: expected one of version, name, ranks, tokens_per_block, resume_utilization, "
         "pools, caches, batches, prefill, experts, consumers, choices, constraints, goals, fill, "
-        "relax, variants, labels, "
+        "place, relax, variants, labels, "
         "got an unknown key",
     ),
     "blocks of 0 tokens": (

@@ -129,6 +129,7 @@ UNSTAGED = {
         "choices.0.options.1.bytes=1",
     ),
     "flying": (),
+    "placed": (),
 }
 UNSTAGED["mixed"] = (*UNSTAGED["staged"], "pools.2.bytes=64")
 

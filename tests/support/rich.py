@@ -1,4 +1,4 @@
-"""Two valid problems as plain data that between them use every field of the format."""
+"""Valid problems as plain data that between them use every field of the format."""
 
 from __future__ import annotations
 
@@ -154,7 +154,47 @@ MIXED: dict[str, Any] = {
     "fill": {"mix": MIX},
 }
 
-RICH = {"staged": STAGED, "flying": FLYING, "mixed": MIXED}
+PLACED: dict[str, Any] = {
+    "ranks": [
+        {"name": "gpu0", "quota": "24GiB"},
+        {"name": "gpu1", "quota": "12GiB"},
+        {"name": "host", "quota": "120GiB"},
+    ],
+    "pools": [{"name": "kv", "bytes": "64KiB"}],
+    "caches": [{"name": "full", "kind": "full"}],
+    "batches": [{"name": "b", "requests": [{"name": "r", "capacity": 8192, "fit": "capacity"}]}],
+    "place": {
+        "engine": "llama.cpp",
+        "order": ["host", "gpu0", "gpu1"],
+        "host": "host",
+        "layers": [
+            {"count": 2, "dense": "251.18MiB", "state": "1MiB", "cache": "full"},
+            {
+                "count": 8,
+                "dense": "131.37MiB",
+                "experts": ["765MiB", "618.75MiB", "618.75MiB"],
+                "tensors": ["down", "gate", "up"],
+                "active": "8/288",
+                "cache": {"full": "32KiB"},
+            },
+            {"dense": "1MiB", "experts": ["1MiB", "2MiB"], "frequency": [0.5, "1/8"]},
+        ],
+        "ends": {
+            "first": {"bytes": "535MiB", "spaces": ["host"]},
+            "last": {"bytes": "535MiB"},
+            "draft": {"bytes": "1MiB", "with": "last", "cache": "full"},
+        },
+        "experts": "next",
+        "unit": "tensor",
+        "mirror": False,
+        "used": {"gpu0": {"base": "1920MiB", "per_token": 1024}, "pipelined": {"per_token": 4096}},
+        "read": {"gpu0": "936GB/s", "gpu1": "360GB/s", "host": "60GB/s", "hop": "20us"},
+    },
+    "goals": ["capacity:r", "speed"],
+    "fill": "none",
+}
+
+RICH = {"staged": STAGED, "flying": FLYING, "mixed": MIXED, "placed": PLACED}
 Path = tuple[int | str, ...]
 
 

@@ -1,0 +1,70 @@
+"""plan() of a problem with a placement: placed first, then its pools as any others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvplan.models import CheckFailed, Disagreement, Plan, Problem
+from kvplan.models.plan import PlacementPlan, Solver
+from kvplan.solver.check.placement import placement_faults
+from kvplan.solver.digest import digest_of, question_of
+from kvplan.solver.place.answer import placement_of
+from kvplan.solver.place.placed import placed
+from kvplan.solver.place.refusal import refused
+from kvplan.solver.place.search import Placed, PlaceSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def plan_placed(problem: Problem, rest: Callable[[Problem], Plan], solver: Solver) -> Plan:
+    """Decide a placement, then let `rest` plan what is left with bytes by rank.
+
+    Parameters
+    ----------
+    solver : "cp-sat" holds the search's placement against CP-SAT's.
+
+    Raises
+    ------
+    Infeasible : no placement fits; which space is short, by how much, and what would help.
+    Disagreement : CP-SAT proves another answer than the search.
+    CheckFailed : the placement breaks a rule; it is not returned.
+    """
+    search = PlaceSearch(problem)
+    found = search.best()
+    if found is None:
+        raise refused(problem, search.program)
+    if solver == "cp-sat":
+        _confirm(problem, found)
+    placement = placement_of(search.program, found)
+    answer = rest(checked(problem, placement))
+    status = "optimal" if found.is_proven and answer.status == "optimal" else "feasible"
+    told = answer.model_copy(update={"placement": placement, "status": status})
+    seals = {"digest": digest_of(told), "question": question_of(problem)}
+    return told.model_copy(update=seals)
+
+
+def checked(problem: Problem, placement: PlacementPlan) -> Problem:
+    """The problem that a placement leaves, once the placement has passed its check.
+
+    Raises
+    ------
+    CheckFailed : it breaks a rule.
+    """
+    broken = placement_faults(problem, placement)
+    if broken:
+        raise CheckFailed("the placement is wrong and was not returned: " + "; ".join(broken))
+    return placed(problem, placement)
+
+
+def _confirm(problem: Problem, found: Placed) -> None:
+    """Let CP-SAT decide the final placement at the values found."""
+    place = problem.place
+    if place is None or place.is_staged or not found.is_proven:
+        return
+    search = PlaceSearch(problem, use_cpsat=True)
+    objectives = search.objectives()
+    other = search.decide(found.values, objectives, pipelined=found.decision.pipelined)
+    cost = None if other is None else other.cost
+    if search.decide.all_proven and cost != found.decision.cost:
+        raise Disagreement(f"cp-sat places at {cost}, the search at {found.decision.cost}")

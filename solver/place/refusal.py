@@ -1,0 +1,114 @@
+"""Why no placement fits: which space is short, by how much, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kvplan.models import Advice, Infeasible, Problem
+from kvplan.models.errors import Remedy, Shortfall
+from kvplan.models.units import exact_bytes, human_bytes
+from kvplan.solver.place.program import Program
+from kvplan.solver.place.search import PlaceSearch
+
+MOST_MORE = 2**50
+
+
+def refused(problem: Problem, program: Program) -> Infeasible:
+    """The refusal: for each space the bytes that would make room there alone."""
+    short = list(_short(problem))
+    reasons = [
+        f"rank {name} is short by {exact_bytes(count)}: with so many more there, a placement fits"
+        for name, count in short
+    ]
+    if not short:
+        reasons = ["no placement fits, whatever one rank had: all ranks together are too small"]
+        reasons.append(_together(program))
+    refusal = Infeasible(
+        ["no placement fits at the least context", *reasons],
+        [Shortfall(rank=name, phase="prefill", bytes=count) for name, count in short],
+    )
+    refusal.advised_by(lambda: Advice(remedies=tuple(_remedies(problem, short))))
+    return refusal
+
+
+def _fits(problem: Problem) -> bool:
+    search = PlaceSearch(problem)
+    return search.decide.fits(search.program.least())
+
+
+def _short(problem: Problem) -> Iterator[tuple[str, int]]:
+    """Ranks and the least bytes more with which a placement fits; ranks where none do are out."""
+    for index, rank in enumerate(problem.ranks):
+
+        def with_more(more: int, at: int = index) -> bool:
+            ranks = list(problem.ranks)
+            quota = ranks[at].quota_bytes + more
+            ranks[at] = ranks[at].model_copy(update={"quota": quota, "memory": None})
+            return _fits(problem.model_copy(update={"ranks": tuple(ranks)}))
+
+        least = _least(with_more)
+        if least is not None:
+            yield rank.name, least
+
+
+def _least(fits: Callable[[int], bool]) -> int | None:
+    """The smallest number of bytes that fits; None where none up to a petabyte does."""
+    if not fits(MOST_MORE):
+        return None
+    low, high = 0, 1
+    while not fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _together(program: Program) -> str:
+    """What all layers ask for against what all ranks leave, at the least values."""
+    spread = program.spread(program.least(), ())
+    if spread is None:
+        return "a pool's max_blocks is below what the requests need"
+    need = sum(slot.held + sum(t.bytes for t in slot.experts) for slot in spread.slots)
+    have = sum(space.room for space in spread.spaces)
+    return f"layers and experts take {human_bytes(need)}, all ranks leave {human_bytes(have)}"
+
+
+def _remedies(problem: Problem, short: list[tuple[str, int]]) -> Iterator[Remedy]:
+    """Changes that were tried: more bytes on a rank, a shorter request, fewer buffers."""
+    for name, count in short:
+        rank = next(rank for rank in problem.ranks if rank.name == name)
+        to = rank.quota_bytes + count
+        text = f"give rank {name} {exact_bytes(count)} more"
+        yield Remedy(f"ranks.{name}.quota", rank.quota_bytes, to, text)
+    yield from _shorter(problem)
+
+
+def _shorter(problem: Problem) -> Iterator[Remedy]:
+    """The longest capacity of each given request with which a placement fits."""
+    for b, batch in enumerate(problem.batches):
+        for r, request in enumerate(batch.requests):
+            if request.fit != "none" or request.capacity < 2:
+                continue
+
+            def at(tokens: int, b: int = b, r: int = r) -> bool:
+                batches = list(problem.batches)
+                requests = list(batches[b].requests)
+                flight = requests[r].flight_tokens
+                change = {"capacity": tokens, "history": max(0, tokens - flight)}
+                requests[r] = requests[r].model_copy(update=change)
+                batches[b] = batches[b].model_copy(update={"requests": tuple(requests)})
+                return _fits(Problem.model_validate({**_fields(problem), "batches": batches}))
+
+            low, high = 0, request.capacity
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if at(middle) else (low, middle)
+            if low:
+                name = f"batches.{batch.name}.requests.{request.name or r}.capacity"
+                text = f"a context of {low:,} tokens instead of {request.capacity:,}"
+                yield Remedy(name, request.capacity, low, text)
+
+
+def _fields(problem: Problem) -> dict[str, object]:
+    return {name: getattr(problem, name) for name in type(problem).model_fields}

@@ -1,0 +1,158 @@
+"""Goals in order over a placement: each variable as large as some placement still fits it.
+
+Every row grows with a variable, so what fits at a value fits below it, and values are bisected with
+the placement solved inside; no product of the two is ever modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple, cast
+
+from kvplan.models import Problem
+from kvplan.models.place import PIPELINED, PLACE_GOALS
+from kvplan.solver.place.decide import Decide, Decision
+from kvplan.solver.place.program import Program, Values
+from kvplan.solver.place.spread import Objective
+
+
+class Placed(NamedTuple):
+    """The values, the decision, and whether every step was a proof."""
+
+    values: Values
+    decision: Decision
+    is_proven: bool
+
+
+class PlaceSearch:
+    """One problem's search.
+
+    Parameters
+    ----------
+    use_cpsat : CP-SAT alone decides, so that its answers can be held against the path's.
+    partition : layers of each stage, where they are given.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        use_cpsat: bool = False,
+        partition: tuple[int, ...] | None = None,
+    ) -> None:
+        self.program = Program(problem)
+        self.decide = Decide(self.program, use_cpsat=use_cpsat, partition=partition)
+        self.done: tuple[Objective, ...] = ()
+        self.reached: tuple[int, ...] = ()
+
+    def best(self) -> Placed | None:
+        """The answer; None where nothing fits at the least values."""
+        values, program = self.program.least(), self.program
+        if not self._fits(values):
+            return None
+        for goal in self._goals():
+            if goal in PLACE_GOALS:
+                self.done = (*self.done, cast("Objective", goal))
+                self.reached = self._cost(values)
+            else:
+                values = self.raised(values, goal)
+        objectives = self.objectives()
+        decision = self.decide(values, objectives)
+        assert decision is not None
+        if PIPELINED in program.place.used:
+            copied = self.decide(values, objectives, pipelined=True)
+            decision = copied if copied is not None else decision
+        return Placed(values, decision, self.decide.all_proven)
+
+    def _goals(self) -> Iterator[str]:
+        """The user's, fitted requests, the chunk, the placement's own, pools that fill raises."""
+        problem, instance = self.program.problem, self.program.instance
+        kinds = ["count" if f.is_count else "capacity" for f in instance.fitted]
+        named = [f"{kind}:{f.name}" for kind, f in zip(kinds, instance.fitted, strict=True)]
+        if problem.prefill is not None:
+            named.append("prefill")
+        fill = [f"blocks:{instance.pools[pool].name}" for pool in instance.fill_pools]
+        own = [goal.single or "" for goal in problem.goals]
+        placed = [goal for goal in self._defaults() if goal not in own]
+        yield from dict.fromkeys([*own, *named, *placed, *fill])
+
+    def _defaults(self) -> tuple[Objective, ...]:
+        """Speed where bandwidths are known, else as much off the host as fits; stages: none."""
+        place = self.program.place
+        if place.is_staged:
+            return ()
+        if place.read:
+            return ("speed",)
+        return ("layers_on_gpu", "experts_on_gpu") if place.host else ()
+
+    def objectives(self) -> tuple[Objective, ...]:
+        """The placement's own goals: the user's first, then the default ones."""
+        named = [goal.single for goal in self.program.problem.goals if goal.single in PLACE_GOALS]
+        own = cast("list[Objective]", named)
+        return tuple(dict.fromkeys((*own, *self._defaults())))
+
+    def _cost(self, values: Values) -> tuple[int, ...]:
+        found = self.decide(values, self.done)
+        assert found is not None
+        return found.cost
+
+    def _fits(self, values: Values) -> bool:
+        """Whether some placement fits, as good as what earlier goals reached."""
+        if not self.done:
+            return self.decide.fits(values)
+        found = self.decide(values, self.done)
+        return found is not None and found.cost <= self.reached
+
+    def raised(self, values: Values, goal: str) -> Values:
+        """Values with one variable as large as it can be."""
+        kind, _, name = goal.partition(":")
+        instance = self.program.instance
+        if kind == "prefill":
+            most: int | None = len(instance.chunks) - 1
+            return values._replace(chunk=self._largest(values, _with_chunk, 0, most))
+        if kind == "blocks":
+            at = [pool.name for pool in instance.pools].index(name)
+            limit = instance.pools[at].most
+            usable = self.program.usable(values)
+            assert usable is not None
+            set_blocks = _setter("blocks", at)
+            found = self._largest(values, set_blocks, usable[at], limit)
+            return set_blocks(values, found)
+        at = [fitted.name for fitted in instance.fitted].index(name)
+        fitted, set_fitted = instance.fitted[at], _setter("fitted", at)
+        return set_fitted(values, self._largest(values, set_fitted, fitted.least, fitted.most))
+
+    def _largest(
+        self, values: Values, change: Callable[[Values, int], Values], low: int, most: int | None
+    ) -> int:
+        """The largest value that fits, where the least does: gallop, then bisect."""
+        step = 1
+        high = most
+        if high is not None and self._fits(change(values, high)):
+            return high
+        while high is None:
+            if self._fits(change(values, low + step)):
+                low, step = low + step, 2 * step
+            else:
+                high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fits(change(values, middle)) else (low, middle)
+        return low
+
+
+def _with_chunk(values: Values, chunk: int) -> Values:
+    return values._replace(chunk=chunk)
+
+
+def _setter(field: Literal["blocks", "fitted"], at: int) -> Callable[[Values, int], Values]:
+    """A function that sets one entry of a field."""
+
+    def change(values: Values, value: int) -> Values:
+        entries = list(values.blocks if field == "blocks" else values.fitted)
+        entries[at] = value
+        if field == "blocks":
+            return values._replace(blocks=tuple(entries))
+        return values._replace(fitted=tuple(entries))
+
+    return change

@@ -1,0 +1,155 @@
+"""Layers and experts on cards and host: published cases, the oracle, CP-SAT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan.solver.cpsat.spread import best_spreading
+from kvplan.solver.oracle.placements import best_cost
+from kvplan.solver.place.slices import shortest
+from kvplan.solver.place.spread import Slot, Space, Spread, Spreading, Tensor, measure, short_by
+from support.placement import public_cases
+from support.spreads import drawn_spreads, spread_of
+
+CASES = {source: c for source, c in public_cases().items() if "gpu_GBps" in c["figures"]}
+SMALL = [source for source, c in CASES.items() if len(c["figures"]["gpu_quota"]) < 3]
+
+
+def held(spread: Spread, answer: Spreading) -> list[int]:
+    """Expert tensors by card."""
+    return [sum(lies.count(at) for lies in answer.experts) for at in spread.cards]
+
+
+@pytest.mark.parametrize("source", CASES)
+def test_published_cases_to_the_picosecond(source: str) -> None:
+    case = CASES[source]
+    spread = spread_of(case["figures"])
+    found = shortest(spread)
+    assert found.is_proof
+    assert found.answer is not None
+    measures = measure(spread, found.answer)
+    assert measures.picoseconds == case["best"]["own"]["ps"]
+    assert sum(held(spread, found.answer)) == sum(case["best"]["own"]["expert_tensors"])
+    assert not any(short_by(spread, measures))
+
+
+@pytest.mark.parametrize("source", CASES)
+def test_whole_layers_to_the_picosecond(source: str) -> None:
+    case = CASES[source]
+    spread = spread_of(case["figures"], whole_layers=True)
+    found = shortest(spread).answer
+    assert found is not None
+    assert measure(spread, found).picoseconds == case["best"]["own_whole_layers"]["ps"]
+
+
+@pytest.mark.parametrize("source", SMALL)
+@pytest.mark.parametrize("reach", ["own", "any"])
+def test_cpsat_proves_the_published_best(source: str, reach: Any) -> None:
+    case = CASES[source]
+    spread = spread_of(case["figures"], reach=reach)
+    start = shortest(spread._replace(reach="own")).answer
+    answer = best_spreading(spread, start)
+    assert answer is not None
+    assert answer.is_proven
+    measures = measure(spread, answer)
+    assert measures.picoseconds == case["best"][reach]["ps"]
+    assert not any(short_by(spread, measures))
+
+
+def want_of(spread: Spread) -> tuple[int, ...] | None:
+    return best_cost(
+        spread.slots,
+        spread.spaces,
+        spread.host,
+        spread.reach,
+        spread.objectives,
+        hop=spread.hop,
+        mirror=spread.mirror,
+    )
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_the_oracle_agrees_with_the_path(hard: bool) -> None:
+    proofs = refusals = 0
+    for spread in drawn_spreads(50 if hard else 150, seed=11, hard=hard):
+        want, found = want_of(spread), shortest(spread)
+        if found.answer is None:
+            assert not (found.is_proof and want is not None)
+            refusals += want is None
+            continue
+        measures = measure(spread, found.answer)
+        cost = measures.cost(spread.objectives)
+        assert not any(short_by(spread, measures))
+        assert want is not None
+        assert cost >= want
+        assert cost == want or not found.is_proof
+        proofs += found.is_proof
+    assert proofs > (3 if hard else 100)
+    assert refusals > 3
+
+
+def test_the_oracle_agrees_with_cpsat() -> None:
+    """Mixed sizes, hops, foreign experts, a mirror, a host that is too small."""
+    refusals = 0
+    for spread in drawn_spreads(30, seed=12, hard=True):
+        want, answer = want_of(spread), best_spreading(spread)
+        if answer is None:
+            assert want is None
+            refusals += 1
+            continue
+        measures = measure(spread, answer)
+        assert answer.is_proven
+        assert not any(short_by(spread, measures))
+        assert measures.cost(spread.objectives) == want
+    assert 3 < refusals < 20
+
+
+TWO = Tensor(4, (1,))
+
+
+def one_card(room: int, **fields: Any) -> Spread:
+    """Two layers of 2 and 4 + 4 bytes on one card and a host half as fast."""
+    slots = (Slot(2, 2, 2, (TWO, TWO)), Slot(2, 2, 2, (TWO, TWO)))
+    spaces = (Space("host", 100, 100, 0, 10), Space("gpu", room, room, 1, 20))
+    return Spread(slots, spaces, 0, **fields)
+
+
+def test_early_layers_keep_their_experts() -> None:
+    """More prefill than the other way round (ik_llama.cpp #2262)."""
+    answer = shortest(one_card(4 + 1 + 12)).answer
+    assert answer is not None
+    assert answer.experts == ((1, 1), (1, 0))
+
+
+def test_a_byte_less_keeps_one_tensor_less() -> None:
+    answer = shortest(one_card(4 + 1 + 11)).answer
+    assert answer is not None
+    assert answer.experts == ((1, 1), (0, 0))
+
+
+def test_a_mirror_leaves_every_expert_on_the_host() -> None:
+    spread = one_card(100, mirror=True)
+    answer = best_spreading(spread)
+    assert answer is not None
+    assert measure(spread, answer).used == (16, 21)
+
+
+def test_a_hop_keeps_layers_together() -> None:
+    """Free hops: experts fill the card; a dear one: no layer has experts elsewhere."""
+    cheap = best_spreading(one_card(4 + 1 + 12))
+    dear = best_spreading(one_card(4 + 1 + 12, hop=10**13))
+    assert cheap is not None
+    assert dear is not None
+    assert cheap.experts == ((1, 1), (1, 0))
+    assert len({*dear.spaces(), *dear.experts[0], *dear.experts[1]}) == 1
+
+
+def test_a_card_of_experts_alone_pays_its_buffer() -> None:
+    slots = (Slot(2, 2, 2, (TWO,)),)
+    spaces = (Space("host", 9, 9, 0, 1), Space("a", 3, 3, 0, 9), Space("b", 4, 4, 1, 9))
+    spread = Spread(slots, spaces, 0, "any")
+    answer = best_spreading(spread)
+    assert answer is not None
+    assert answer.experts == ((0,),)
