@@ -38,7 +38,8 @@ def _caches(value: Any) -> Any:
     if value is None or isinstance(value, dict):
         return None if value is None else FrozenDict(text_keys(value))
     names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+    listed = isinstance(names, list | tuple) and bool(names)
+    if not listed or not all(isinstance(name, str) for name in names):
         raise Misfit("the name of a cache, a list of names, or bytes by name", shown(value))
     return FrozenDict(dict.fromkeys(names))
 
