@@ -32,6 +32,7 @@ def assemble(
         **decisions,
         "scale": scale,
         "relaxed": (),
+        "placement": None,
     }
 
     def later() -> dict[str, Any]:
