@@ -108,6 +108,8 @@ def gguf_architecture(metadata: Mapping[str, Any]) -> Architecture:
         vocabulary=vocabulary if isinstance(vocabulary, int) else 0,
         hidden_dim=keys.count("embedding_length", 0),
         query_heads=max(keys.each("attention.head_count", blocks, 0)),
+        experts=keys.count("expert_count", 0),
+        experts_used=keys.count("expert_used_count", 0),
     )
 
 

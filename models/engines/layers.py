@@ -180,6 +180,7 @@ class Architecture:
     vocabulary, hidden_dim, query_heads : for estimates; 0 where the config does not say.
     read : config fields that decided, for the report.
     experts : of a mixture; 0 for a dense model.
+    experts_used : of a mixture, those that a token reads.
     kv_dtype : fp8 or nvfp4 where the checkpoint's quantization asks for such a cache; else empty.
     """
 
@@ -194,6 +195,7 @@ class Architecture:
     query_heads: int = 0
     read: tuple[str, ...] = field(default=())
     experts: int = 0
+    experts_used: int = 0
     kv_dtype: str = ""
 
     @property

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
     Optimize = Callable[[Architecture, Settings, int], Advice]
 
-_HOMES = {"atom": "atom_slots", "sglang": "sglang_split", "vllm": "vllm_settings"}
+_HOMES = {
+    "atom": "atom_slots",
+    "llamacpp": "llamacpp_placement",
+    "sglang": "sglang_split",
+    "vllm": "vllm_settings",
+}
 
 
 def optimizer_of(adapter: ModuleType) -> Optimize | None:

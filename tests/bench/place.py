@@ -13,7 +13,10 @@ from functools import partial
 
 from timing import interleaved
 
+from kvplan.solver.cpsat.spread import best_spreading
 from kvplan.solver.place.order import best_order
+from kvplan.solver.place.slices import shortest
+from kvplan.solver.place.spread import Slot, Space, Spread, Tensor
 from kvplan.solver.place.stages import Stages, best_partition
 
 GIB, MIB = 2**30, 2**20
@@ -29,6 +32,33 @@ def pipeline(layers: int, stages: int, seed: int) -> Stages:
     return Stages(sizes, ((131_072,) * layers,), limits, GIB, GIB)
 
 
+def mixture(layers: int, cards: int, kinds: int) -> Spread:
+    """Layers with experts of some sizes, half of which fit on unequal cards."""
+    draw = random.Random(layers + cards + kinds)
+    sizes = [draw.randint(50, 100) * MIB for _ in range(kinds)]
+    slots = []
+    for _ in range(layers):
+        dense = draw.randint(80, 140) * MIB
+        size = sizes[draw.randrange(kinds)]
+        slots.append(Slot(dense, dense, dense, (Tensor(size, (size // 16,)),) * 3))
+    whole = sum(slot.held + sum(t.bytes for t in slot.experts) // 2 for slot in slots)
+    spaces = [Space("host", 2**45, 2**45, 0, 60 * 10**9)]
+    for at in range(cards):
+        room = whole // cards + draw.randint(0, 4) * GIB
+        rate = draw.choice((360, 616, 936, 1008, 1792)) * 10**9
+        spaces.append(Space(f"gpu{at}", room, room, 600 * MIB, rate))
+    return Spread(tuple(slots), tuple(spaces), 0)
+
+
+def proven(spread: Spread) -> bool:
+    """Whether an answer is proven, by the path or by CP-SAT from it."""
+    found = shortest(spread)
+    if found.is_proof:
+        return True
+    answer = best_spreading(spread, found.answer)
+    return answer is not None and answer.is_proven
+
+
 def jobs() -> dict[str, Callable[[], object]]:
     """What is timed, by name."""
     found: dict[str, Callable[[], object]] = {}
@@ -36,6 +66,9 @@ def jobs() -> dict[str, Callable[[], object]]:
         line = pipeline(layers, stages, seed=layers)
         found[f"pipeline {layers} x {stages}"] = partial(best_partition, line)
         found[f"pipeline {layers} x {stages}, any order"] = partial(best_order, line)
+    for layers, cards in ((61, 4), (94, 8)):
+        found[f"own card {layers} x {cards}"] = partial(shortest, mixture(layers, cards, 1))
+    found["mixed sizes 61 x 4, proven"] = partial(proven, mixture(61, 4, 3))
     return found
 
 

@@ -94,6 +94,19 @@ def _cache(
     )
 
 
+def layer_row_bytes(layer: Attention | Latent, settings: Mapping[str, Any]) -> int:
+    """Bytes of one cell of one layer: keys and values, and an indexer's key."""
+    wide, index = _value_values(layer), layer.index_dim if isinstance(layer, Latent) else 0
+    values = row_bytes(settings["cache_type_v"], wide) if wide else 0
+    keys = row_bytes(settings["cache_type_k"], _key_values(layer))
+    return keys + values + (row_bytes(settings["cache_type_k"], index) if index else 0)
+
+
+def layer_state_bytes(layer: Recurrent) -> int:
+    """Bytes of one sequence's state in one layer, f32."""
+    return sum(_state_values(layer)) * STATE_BYTES
+
+
 def _key_values(layer: Attention | Latent) -> int:
     """Values of a key row; MLA keeps latent + rope as one key and no value."""
     if isinstance(layer, Latent):

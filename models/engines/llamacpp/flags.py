@@ -18,6 +18,9 @@ FLASH = ("auto", "on", "off", "1", "0", "true", "false", "enabled", "disabled", 
 
 FLAGS = (
     Flag("--available", "bytes", None, "measured: bytes left for the caches"),
+    Flag("--card", "word", None, "--optimize: 23GiB@936GB/s of each card", repeated=True),
+    Flag("--host", "word", None, "--optimize: 120GiB@60GB/s of the host"),
+    Flag("--compute-buffer", "bytes", None, "--optimize: of each card in use"),
     Flag("--ctx-size", "count", 0, "tokens of all sequences; 0 takes the model's", aliases=("-c",)),
     Flag("--parallel", "word", None, "sequences at once; -1 is the server's 4", aliases=("-np",)),
     Flag("--batch-size", "count", 2048, "tokens of a logical batch", aliases=("-b",)),

@@ -1,0 +1,121 @@
+"""--optimize of a GGUF file: a placement with flags that paste."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvplan.models import InvalidProblem
+from kvplan.models.engines.layers import Architecture, Attention
+from kvplan.models.engines.llamacpp import FLAGS
+from kvplan.models.engines.llamacpp.placement import placement_problem
+from kvplan.models.engines.registry import Settings
+from kvplan.models.engines.weights import Weights
+from kvplan.solver import plan
+from kvplan.solver.advise.llamacpp_placement import optimize
+
+GIB, MIB = 2**30, 2**20
+LAYERS = 8
+
+
+def model() -> Architecture:
+    layers = tuple(Attention(index, "full", 8, 128, 128) for index in range(LAYERS))
+    return Architecture(
+        "qwen3moe", "qwen3moe", "float16", layers, LAYERS, 131072, experts=128, experts_used=8
+    )
+
+
+def tensors() -> Weights:
+    found = {"token_embd.weight": 500 * MIB, "output_norm.weight": MIB, "output.weight": 400 * MIB}
+    for index in range(LAYERS):
+        found[f"blk.{index}.attn_q.weight"] = 100 * MIB
+        found[f"blk.{index}.ffn_gate_inp.weight"] = MIB
+        for name in ("down", "gate", "up"):
+            found[f"blk.{index}.ffn_{name}_exps.weight"] = 512 * MIB
+    return Weights(found, sum(found.values()), "test")
+
+
+def settings(**given: Any) -> Settings:
+    cards = {"card": ("6GiB@936GB/s", "4GiB@360GB/s"), "host": "64GiB@60GB/s"}
+    return Settings(FLAGS, {**cards, "ctx_size": 32768, "weights": tensors(), **given})
+
+
+def test_layers_and_ends_come_from_the_tensors() -> None:
+    place = placement_problem(model(), settings()).place
+    assert place is not None
+    (run,) = place.layers
+    assert (run.count, run.dense, run.experts) == (8, 101 * MIB, (512 * MIB,) * 3)
+    assert run.names == ("down", "gate", "up")
+    assert run.active.as_integer_ratio() == (1, 16)
+    assert run.cache == {"full": 256 * 2 * 8 * 128 * 2}
+    assert (place.ends.first.bytes, place.ends.last.bytes) == (500 * MIB, 401 * MIB)
+    assert place.ends.first.spaces == ("host",)
+
+
+def test_a_tied_head_is_a_second_copy() -> None:
+    known = dict(tensors().tensors)
+    del known["output.weight"]
+    tied = Weights(known, 0, "test")
+    place = placement_problem(model(), settings(weights=tied)).place
+    assert place is not None
+    assert place.ends.last.bytes == 501 * MIB
+
+
+def test_every_byte_of_the_file_is_placed_once() -> None:
+    problem = placement_problem(model(), settings())
+    placement = plan(problem).placement
+    assert placement is not None
+    held = sum(space.layer_bytes + space.expert_bytes for space in placement.spaces)
+    assert held == tensors().total_bytes
+
+
+def test_the_advice_pastes() -> None:
+    advice = optimize(model(), settings(), 4096)
+    flags = " ".join(advice.flags)
+    assert flags.startswith("-fit off -ngl 9 -ts ")
+    assert "-c 32768" in flags
+    assert "--fit" in advice.before
+    assert advice.after["context (tokens)"] == "32,768"
+    assert "tokens/s at 4,096" in advice.after
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"card": None}, "--card BYTES@RATE for each card, and --host"),
+        ({"host": None}, "--card BYTES@RATE for each card, and --host"),
+        ({"host": "much"}, "--host: expected BYTES@RATE"),
+        ({"card": ("1 parsec",)}, "--card: expected BYTES@RATE"),
+        ({"weights": None}, "a GGUF file"),
+    ],
+)
+def test_bad_input(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
+        placement_problem(model(), settings(**given))
+
+
+def test_files_are_read_from_the_header(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    import numpy as np
+
+    from kvplan.models.engines.architecture import load_model
+
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "qwen3moe")
+    for key, value in {"block_count": 2, "expert_count": 8, "expert_used_count": 2}.items():
+        writer.add_uint32(f"qwen3moe.{key}", value)
+    for key in ("attention.head_count", "attention.head_count_kv", "embedding_length"):
+        writer.add_uint32(f"qwen3moe.{key}", 4)
+    for index in range(2):
+        writer.add_tensor(f"blk.{index}.ffn_up_exps.weight", np.zeros((8, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    known, weights = load_model(tmp_path / "m.gguf")
+    assert (known.experts, known.experts_used) == (8, 2)
+    place = placement_problem(known, settings(weights=weights)).place
+    assert place is not None
+    assert [run.experts for run in place.each] == [(1024,), (1024,)]
+    assert place.layers[0].tensors == ("up",)
