@@ -9,15 +9,15 @@ import typer
 from kvplan.solver.cli.check_log import check_log
 from kvplan.solver.cli.demo import demo
 from kvplan.solver.cli.explain import explain
-from kvplan.solver.cli.explore import explore
-from kvplan.solver.cli.frontier import frontier
 from kvplan.solver.cli.init import init
 from kvplan.solver.cli.layout import layout
-from kvplan.solver.cli.matrix import matrix
 from kvplan.solver.cli.model.command import model
-from kvplan.solver.cli.report import report
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
+from kvplan.solver.cli.tables.explore import explore
+from kvplan.solver.cli.tables.frontier import frontier
+from kvplan.solver.cli.tables.matrix import matrix
+from kvplan.solver.cli.tables.page import report
 from kvplan.solver.cli.verify import verify
 
 _HELP = """Size the memory pools of an LLM server: one proven plan for all ranks.

@@ -131,7 +131,7 @@ def _print(answer: LayoutAnswer, prints: str) -> None:
     elif prints == "problem":
         sys.stdout.write(_text(answer.problem))
     else:
-        from kvplan.solver.layout.report import layout_document
+        from kvplan.solver.layout.layout_report import layout_document
         from kvplan.solver.report import show
 
         show(layout_document(answer), sys.stdout)

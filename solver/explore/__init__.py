@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas
 
     from kvplan.solver.explore.grid import Grid
-    from kvplan.solver.explore.kept_parts import KeptParts
+    from kvplan.solver.explore.sharing.kept_parts import KeptParts
 
 __all__ = ["explore"]
 
@@ -50,7 +50,7 @@ def explore(
         "none"), and "goals" (orders such as "prefill > experts"; goals that are left out follow).
     progress : called now and then with the rows done and the total.
     executor : solves parts of the grid elsewhere: a process pool, or
-        `kvplan.solver.explore.on_ray.RayExecutor`. The table is the same.
+        `kvplan.solver.explore.sharing.on_ray.RayExecutor`. The table is the same.
     keep_beside : the file that the table will go to. Finished parts of a large sweep are kept in a
         hidden folder beside it until the call returns; the same call goes on from there after it
         was killed.
@@ -82,7 +82,7 @@ def explore(
     ]
 
     from kvplan.solver.explore.result_table import below_one_another, table_of
-    from kvplan.solver.explore.shared_out import solve_parts
+    from kvplan.solver.explore.sharing.shared_out import solve_parts
 
     tables, done = [], 0
     for grid in grids:
@@ -100,7 +100,7 @@ def _tell(progress: Callable[[int, int], None], before: int, total: int, done: i
 
 
 def _kept(target: str | Path | None, grid: Grid) -> KeptParts:
-    from kvplan.solver.explore.kept_parts import KeptParts
+    from kvplan.solver.explore.sharing.kept_parts import KeptParts
 
     assert target is not None
     return KeptParts(Path(target), grid)

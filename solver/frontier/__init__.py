@@ -49,8 +49,8 @@ def frontier(
     InvalidProblem : a goal that is no variable, or more than 10,000 trade-offs.
     SolverError : a plan could not be proven.
     """
-    from kvplan.solver.frontier.axes import read_axes
-    from kvplan.solver.frontier.table import table_of
+    from kvplan.solver.frontier.goal_axes import read_axes
+    from kvplan.solver.frontier.trade_off_table import table_of
     from kvplan.solver.frontier.trade_offs import trade_offs
 
     asked = as_problem(problem)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem, SolverError
-from kvplan.solver.frontier.axes import Axis, ordered_by, reaching_all
+from kvplan.solver.frontier.goal_axes import Axis, ordered_by, reaching_all
 from kvplan.solver.solve.plan import plan
 
 MOST_POINTS = 10_000

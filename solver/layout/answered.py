@@ -9,14 +9,14 @@ from kvplan.models import CheckFailed, InvalidProblem
 from kvplan.models.engines.vllm.page_layout import layout_by_rules
 from kvplan.models.layouts import LayoutAnswer, LayoutQuestion, PageLayout
 from kvplan.models.layouts.answer import Compared, Freedom, LayoutFigures, LayoutProof
-from kvplan.solver.layout.bounds import floor_bytes
-from kvplan.solver.layout.choose import best_found
+from kvplan.solver.layout.choose_layout import best_found
+from kvplan.solver.layout.chosen_problem import problem_of
 from kvplan.solver.layout.deal import page_layout
-from kvplan.solver.layout.figures import figures_of
 from kvplan.solver.layout.found import Seen
 from kvplan.solver.layout.freedom import fewer_groups, finer_prefix, freedoms
 from kvplan.solver.layout.kinds import weights_of
-from kvplan.solver.layout.problem import problem_of
+from kvplan.solver.layout.layout_bounds import floor_bytes
+from kvplan.solver.layout.layout_figures import figures_of
 from kvplan.solver.oracle.layouts import layout_faults
 
 

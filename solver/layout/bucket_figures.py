@@ -9,9 +9,9 @@ from typing import NamedTuple
 from kvplan.models.layouts import Bucket, LayoutQuestion, PageLayout
 from kvplan.models.layouts.answer import BucketFigures
 from kvplan.models.layouts.page_layout import SHARED, Group
-from kvplan.solver.layout.bounds import needed_bytes
 from kvplan.solver.layout.deal import stages_of_positions
 from kvplan.solver.layout.kinds import retained, weights_of
+from kvplan.solver.layout.layout_bounds import needed_bytes
 
 
 class Weighed(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Literal
 
 from kvplan.models.layouts import LayoutQuestion, PageLayout
 from kvplan.models.layouts.page_layout import SHARED, Group, GroupLayers, PagePool
-from kvplan.solver.layout.candidates import Own, Part
 from kvplan.solver.layout.found import Found
 from kvplan.solver.layout.kinds import Kind
-from kvplan.solver.layout.packed.options import unit_pages
+from kvplan.solver.layout.layout_candidates import Own, Part
+from kvplan.solver.layout.packed.packed_options import unit_pages
 from kvplan.solver.layout.packed.spread import dealt_best
 
 Positions = list[list[list[int]]]

@@ -10,8 +10,8 @@ import numpy as np
 
 from kvplan.kernels.pages import copies_held
 from kvplan.models.layouts import LayoutQuestion
-from kvplan.solver.layout.candidates import Arrangement
 from kvplan.solver.layout.kinds import Array
+from kvplan.solver.layout.layout_candidates import Arrangement
 
 Rank = tuple[int, int, int, int]
 """Smaller is better: bytes (or less copies), bytes of a copy, groups, block bytes."""

@@ -7,10 +7,10 @@ from typing import Any
 
 from kvplan.models.layouts import LayoutQuestion
 from kvplan.models.layouts.answer import Freedom
-from kvplan.solver.layout.choose import best_found
+from kvplan.solver.layout.choose_layout import best_found
 from kvplan.solver.layout.deal import page_layout
-from kvplan.solver.layout.figures import figures_of
 from kvplan.solver.layout.found import Seen
+from kvplan.solver.layout.layout_figures import figures_of
 
 Changes = dict[str, Any]
 

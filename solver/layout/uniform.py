@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kvplan.kernels.pages import group_count
-from kvplan.solver.layout.bounds import page_bounds
-from kvplan.solver.layout.candidates import Arrangement, Part
 from kvplan.solver.layout.found import Found, Objective, Rank, Seen, first_best
 from kvplan.solver.layout.kinds import Array
+from kvplan.solver.layout.layout_bounds import page_bounds
+from kvplan.solver.layout.layout_candidates import Arrangement, Part
 
 FIRST_PAGES = 8
 """Pages evaluated for a first layout: those of the least bound."""

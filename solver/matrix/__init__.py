@@ -63,9 +63,9 @@ def matrix(
     InvalidProblem : a setting that no combination takes, a model that cannot be read, no row that
         is not rejected.
     """
-    from kvplan.solver.matrix.combinations import read_combinations
     from kvplan.solver.matrix.ranking import ranked
-    from kvplan.solver.matrix.rows import rows_of
+    from kvplan.solver.matrix.settings_grid import read_combinations
+    from kvplan.solver.matrix.started import rows_of
 
     combinations = read_combinations(models, vary, engine, arguments, weights_gib)
     return ranked(rows_of(combinations, tokens, progress), best=best, users=users)

@@ -19,8 +19,8 @@ import pytest
 from kvplan.models import InvalidProblem
 from kvplan.solver.explore import explore, shared_out
 from kvplan.solver.explore.grid import build_grid
-from kvplan.solver.explore.kept_parts import KeptParts
-from kvplan.solver.explore.parts import joined, parts_of
+from kvplan.solver.explore.sharing.kept_parts import KeptParts
+from kvplan.solver.explore.sharing.parts import joined, parts_of
 from kvplan.solver.explore.sweep import solve_grid
 from support.cases import CASES, load
 from support.cli import run_kvplan
@@ -102,7 +102,7 @@ def test_a_stopped_sweep_goes_on_from_its_parts(
     whole: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "x.parquet"
-    monkeypatch.setattr("kvplan.solver.explore.parts.BATCHED_ROWS", 100)
+    monkeypatch.setattr("kvplan.solver.explore.sharing.parts.BATCHED_ROWS", 100)
     solved: list[int] = []
 
     def stopping(grid: Any, progress: Any = None) -> Any:
@@ -179,7 +179,7 @@ def test_workers_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
 
 def test_ray_shares_out_and_survives_a_lost_worker(whole: pd.DataFrame, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs Ray (pip install 'kvplan[ray]')")
-    from kvplan.solver.explore.on_ray import RayExecutor
+    from kvplan.solver.explore.sharing.on_ray import RayExecutor
 
     mark = str(tmp_path / "killed once")
 

@@ -72,7 +72,7 @@ def _terms(problem: Problem, goal: str) -> dict[str, Fraction]:
 
 
 def points_of(problem: Problem, goals: list[str], steps: list[int]) -> set[Point]:
-    from kvplan.solver.frontier.axes import read_axes
+    from kvplan.solver.frontier.goal_axes import read_axes
     from kvplan.solver.frontier.trade_offs import trade_offs
 
     texts = [f"{g}:{s}" if s > 1 else g for g, s in zip(goals, steps, strict=True)]

@@ -10,10 +10,10 @@ from bench.layout import question as hybrid
 
 from kvplan.models.layouts import LayoutQuestion
 from kvplan.solver.layout import uniform
-from kvplan.solver.layout.bounds import page_bounds
-from kvplan.solver.layout.candidates import arrangements
-from kvplan.solver.layout.choose import best_found
+from kvplan.solver.layout.choose_layout import best_found
 from kvplan.solver.layout.found import Found, Seen, objective_of
+from kvplan.solver.layout.layout_bounds import page_bounds
+from kvplan.solver.layout.layout_candidates import arrangements
 from kvplan.solver.layout.packed import capped
 from support.page_layouts import question
 

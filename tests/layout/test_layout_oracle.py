@@ -7,11 +7,11 @@ from fractions import Fraction
 import pytest
 
 from kvplan.models.layouts import LayoutQuestion
-from kvplan.solver.layout.choose import best_found
+from kvplan.solver.layout.choose_layout import best_found
 from kvplan.solver.layout.deal import page_layout
-from kvplan.solver.layout.figures import figures_of
 from kvplan.solver.layout.found import Seen
 from kvplan.solver.layout.kinds import weights_of
+from kvplan.solver.layout.layout_figures import figures_of
 from kvplan.solver.oracle.layouts import best_layout, layout_faults
 from support.page_layouts import question, sharing_question
 

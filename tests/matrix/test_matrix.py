@@ -14,7 +14,7 @@ import pytest
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import plan
 from kvplan.solver.matrix import matrix
-from kvplan.solver.matrix.rows import requests_held
+from kvplan.solver.matrix.started import requests_held
 from support.cases import CASES
 from support.cli import run_kvplan
 

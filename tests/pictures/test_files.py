@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.solver.pictures.report import html_report
+from kvplan.solver.pictures.html_report import html_report
 from support.cases import CASES, load
 from support.cli import run_kvplan
 

@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from kvplan.solver.layout.candidates import Arrangement
 from kvplan.solver.layout.found import Found, Objective, Rank, Seen, first_best
+from kvplan.solver.layout.layout_candidates import Arrangement
 from kvplan.solver.layout.packed.capped import choose_within_cap
-from kvplan.solver.layout.packed.options import Options, Proven, frontier, options_of, unit_pages
+from kvplan.solver.layout.packed.packed_options import (
+    Options,
+    Proven,
+    frontier,
+    options_of,
+    unit_pages,
+)
 from kvplan.solver.layout.packed.spread import dealt_best, fullest, is_settled, least_fullest
 
 

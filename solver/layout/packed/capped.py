@@ -10,7 +10,7 @@ import numpy as np
 from kvplan.kernels.pages import copies_held
 from kvplan.solver.layout.found import Objective, Rank, Seen, first_best
 from kvplan.solver.layout.kinds import Array
-from kvplan.solver.layout.packed.options import Options
+from kvplan.solver.layout.packed.packed_options import Options
 
 SLICE = 1024
 """Blocks that are joined at a time, those of the least bound first."""

@@ -9,8 +9,8 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.layouts import LayoutQuestion, PageLayout
 from kvplan.models.layouts.page_layout import Group
 from kvplan.models.units import LIMIT
-from kvplan.solver.layout.figures import weigh
 from kvplan.solver.layout.kinds import retained
+from kvplan.solver.layout.layout_figures import weigh
 
 
 def problem_of(question: LayoutQuestion, layout: PageLayout) -> Problem:

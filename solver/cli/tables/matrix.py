@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kvplan.solver.cli.explore import print_table, progress_bar, read_changes, target_of
+from kvplan.solver.cli.tables.explore import print_table, progress_bar, read_changes, target_of
 from kvplan.solver.explore.files import TABLES
 
 

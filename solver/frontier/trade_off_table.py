@@ -11,7 +11,7 @@ from kvplan.solver.explain.sensitivity.break_points import Hints, Target, Walk
 from kvplan.solver.explain.sensitivity.moved_quotas import MovedQuotas, alike
 from kvplan.solver.explore.figures import empty_figures, entries_of, put
 from kvplan.solver.explore.result_table import columns_of
-from kvplan.solver.frontier.axes import Axis, reaching_all
+from kvplan.solver.frontier.goal_axes import Axis, reaching_all
 from kvplan.solver.frontier.trade_offs import TradeOff
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kvplan.kernels.pages import group_count
-from kvplan.solver.layout.candidates import Part
 from kvplan.solver.layout.found import Objective
 from kvplan.solver.layout.kinds import Array
+from kvplan.solver.layout.layout_candidates import Part
 from kvplan.solver.layout.packed.spread import least_fullest
 
 

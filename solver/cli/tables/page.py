@@ -26,7 +26,7 @@ def report(
     problem = Problem.load(file, tuple(overrides or ()))
 
     from kvplan.solver.cli.solve import print_answer
-    from kvplan.solver.pictures.report import html_report
+    from kvplan.solver.pictures.html_report import html_report
 
     try:
         text = html_report(problem, Path(file).name)

@@ -12,8 +12,8 @@ from kvplan.kernels.pages import workload_blocks
 from kvplan.models.layouts import LayoutQuestion
 from kvplan.models.layouts.bucket import Bucket
 from kvplan.models.pools import Cache
-from kvplan.solver.layout.candidates import Part
 from kvplan.solver.layout.kinds import Array, retained, rule_at, weights_of
+from kvplan.solver.layout.layout_candidates import Part
 
 
 def needed_bytes(bucket: Bucket, cache: Cache, workload: Sequence[tuple[int, int]]) -> Fraction:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kvplan.models.layouts import LayoutQuestion
-from kvplan.solver.layout.candidates import Arrangement, arrangements, part_of
 from kvplan.solver.layout.found import Found, Objective, Rank, Seen, first_best, objective_of
+from kvplan.solver.layout.layout_candidates import Arrangement, arrangements, part_of
 from kvplan.solver.layout.packed.blocks_of_parts import search_packed
 from kvplan.solver.layout.uniform import search_uniform
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kvplan.solver.cli.explore import print_table, progress_bar, target_of, write
 from kvplan.solver.cli.options import Overrides, ProblemFile
 from kvplan.solver.cli.solve import print_answer
+from kvplan.solver.cli.tables.explore import print_table, progress_bar, target_of, write
 
 if TYPE_CHECKING:
     import pandas

@@ -8,8 +8,8 @@ from copy import deepcopy
 
 from kvplan.solver.explore.figures import Figures
 from kvplan.solver.explore.grid import Grid
-from kvplan.solver.explore.kept_parts import KeptParts
-from kvplan.solver.explore.parts import BATCHED_ROWS, PartOfGrid, joined, parts_of
+from kvplan.solver.explore.sharing.kept_parts import KeptParts
+from kvplan.solver.explore.sharing.parts import BATCHED_ROWS, PartOfGrid, joined, parts_of
 from kvplan.solver.explore.sweep import Progress, Told, solve_grid
 
 _PARTS, _LEAST_ROWS = 64, 64

@@ -18,7 +18,7 @@ from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.advise.launched import launched
 from kvplan.solver.floors import need
-from kvplan.solver.matrix.combinations import Combination, Combinations
+from kvplan.solver.matrix.settings_grid import Combination, Combinations
 
 Row = dict[str, Any]
 

@@ -17,7 +17,7 @@ import numpy as np
 from kvplan.solver.explore.axes import Figure, Steps
 from kvplan.solver.explore.figures import Figures, Numbers, Words, empty_figures
 from kvplan.solver.explore.grid import Grid
-from kvplan.solver.explore.parts import PartOfGrid
+from kvplan.solver.explore.sharing.parts import PartOfGrid
 
 
 class KeptParts:

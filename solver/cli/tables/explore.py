@@ -103,7 +103,7 @@ def executor_of(workers: int | None, ray: str | None) -> Iterator[Executor | Non
 
         raise InvalidProblem.at("--ray", "one of --workers and --ray", "both")
     if ray is not None:
-        from kvplan.solver.explore.on_ray import RayExecutor
+        from kvplan.solver.explore.sharing.on_ray import RayExecutor
 
         with RayExecutor(None if ray == "local" else ray) as cluster:
             yield cluster

@@ -1,0 +1,1 @@
+"""Parts of a sweep: cut, kept on disk, and shared out."""
