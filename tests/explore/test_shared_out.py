@@ -17,8 +17,9 @@ import pandas as pd
 import pytest
 
 from kvplan.models import InvalidProblem
-from kvplan.solver.explore import explore, shared_out
+from kvplan.solver.explore import explore
 from kvplan.solver.explore.grid import build_grid
+from kvplan.solver.explore.sharing import shared_out
 from kvplan.solver.explore.sharing.kept_parts import KeptParts
 from kvplan.solver.explore.sharing.parts import joined, parts_of
 from kvplan.solver.explore.sweep import solve_grid
