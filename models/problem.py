@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from kvplan.models.allowances import with_allowances
 from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, TextKeys, Title, Version
 from kvplan.models.demands import Batch, Request
 from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
@@ -17,6 +16,7 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.goals import Constraint, Fill, Goal
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import NumberLike, Written
+from kvplan.models.measured.allowances import with_allowances
 from kvplan.models.place import Place
 from kvplan.models.pools import Cache, Pool
 from kvplan.models.ranks import Rank

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import matplotlib.pyplot as plt
 
 from kvplan import Infeasible, Planner, Problem, plan_together
-from kvplan.models.local import LocalView
+from kvplan.models.measured.local import LocalView
 from kvplan.models.ranks import Rank, RankMemory
 from kvplan.solver.agree import Hub
 

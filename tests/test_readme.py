@@ -13,9 +13,9 @@ from typer.main import get_command
 
 from kvplan.models import KvplanError, Plan, Problem
 from kvplan.models.engines.architecture import load_architecture
+from kvplan.models.engines.command_line.typed import Budget, typed_settings
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.registry import ENGINES, engine_named
-from kvplan.models.engines.typed import Budget, typed_settings
 from kvplan.solver.cli.app import app
 from support.cli import run_kvplan
 from support.documents import (

@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from kvplan.models.engines.checkpoint.gguf_file import is_gguf, read_gguf
+from kvplan.models.engines.checkpoint.gguf_layers import gguf_architecture
+from kvplan.models.engines.checkpoint.weights import Weights, folder_weights
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields, text_fields
 from kvplan.models.engines.families.unserved import why_not
-from kvplan.models.engines.gguf_file import is_gguf, read_gguf
-from kvplan.models.engines.gguf_layers import gguf_architecture
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
-from kvplan.models.engines.weights import Weights, folder_weights
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.loader import load_data

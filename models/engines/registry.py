@@ -9,13 +9,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kvplan.models.engines.assumed import Assumed, Derivation
-from kvplan.models.engines.weights import weights_lines
+from kvplan.models.engines.checkpoint.weights import weights_lines
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 
 if TYPE_CHECKING:
+    from kvplan.models.engines.checkpoint.weights import Weights
     from kvplan.models.engines.layers import Architecture
-    from kvplan.models.engines.weights import Weights
     from kvplan.models.plan import Plan
     from kvplan.models.problem import Problem
 

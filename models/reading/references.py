@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kvplan.models.allowances import allowance_faults
 from kvplan.models.base import ByStage
 from kvplan.models.demands import Request
 from kvplan.models.elastic import Consumer, Option
 from kvplan.models.errors import Fault
+from kvplan.models.measured.allowances import allowance_faults
 from kvplan.models.messages import one_of, path_to, shown
 from kvplan.models.pools import Cache
 from kvplan.models.ranks import Rank, at_rank

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.models.engines.checkpoint.stage_weights import StageWeights, even_weights
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.budget import rank_entries, weights_of
 from kvplan.models.engines.sglang.cells import has_window_pool, layer_bytes, stage_counts
 from kvplan.models.engines.sglang.compressed import is_compressed
 from kvplan.models.engines.sglang.figures import figures
-from kvplan.models.engines.sglang.flags import FLAGS
+from kvplan.models.engines.sglang.launch.flags import FLAGS
+from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.sglang.pools import build
-from kvplan.models.engines.sglang.resolve import resolve
 from kvplan.models.engines.sglang.states import recurrent_layers
-from kvplan.models.engines.stage_weights import StageWeights, even_weights
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.ranks import Rank
 from kvplan.solver.advise.advice import Advice

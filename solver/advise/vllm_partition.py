@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.models.engines.checkpoint.stage_weights import StageWeights, even_weights
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.stage_weights import StageWeights, even_weights
 from kvplan.models.engines.vllm.launch.server import Server, weights_of
 from kvplan.solver.place.stages import Stages, best_partition
 

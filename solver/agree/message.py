@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
-from kvplan.models.local import LocalView, brief, canonical
+from kvplan.models.measured.local import LocalView, brief, canonical
 from kvplan.models.ranks import Rank
 
 

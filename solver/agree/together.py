@@ -8,8 +8,8 @@ from functools import partial
 from typing import NamedTuple
 
 from kvplan.models import AgreementFailed, InvalidProblem, Plan, Problem
-from kvplan.models.local import LocalView, brief
 from kvplan.models.measured.doubts import spread_doubts
+from kvplan.models.measured.local import LocalView, brief
 from kvplan.models.plan import Solver
 from kvplan.models.ranks import Rank
 from kvplan.solver.agree.again import Again, fingerprint, planned_again

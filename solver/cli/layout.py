@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvplan.models import Problem
-    from kvplan.models.engines.typed import Budget
+    from kvplan.models.engines.command_line.typed import Budget
     from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
     from kvplan.solver.layout.read import Asked
 
@@ -68,7 +68,7 @@ def layout(
     The engine's own rule is compared under the same limits.
     """
     from kvplan.models import InvalidProblem
-    from kvplan.models.engines.typed import Budget
+    from kvplan.models.engines.command_line.typed import Budget
     from kvplan.models.messages import shown
 
     prints = "json" if as_json else prints
@@ -102,8 +102,8 @@ def _asked(
     """
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.architecture import load_model
+    from kvplan.models.engines.command_line.typed import config_overrides, typed_settings
     from kvplan.models.engines.registry import engine_named
-    from kvplan.models.engines.typed import config_overrides, typed_settings
     from kvplan.models.reading.loader import load_data
     from kvplan.solver.cli.model import model_settings as told
     from kvplan.solver.layout.read import asked_of_data, asked_of_model, is_dump

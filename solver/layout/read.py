@@ -12,7 +12,7 @@ from kvplan.models.engines.vllm.dump import server_of_dump
 from kvplan.models.engines.vllm.launch.defaults import kernel_block
 from kvplan.models.engines.vllm.launch.server import Server, server_of
 from kvplan.models.engines.vllm.launch.versions import NEWEST
-from kvplan.models.engines.vllm.page_question import question_of
+from kvplan.models.engines.vllm.paging.page_question import question_of
 from kvplan.models.layouts import LayoutQuestion, PageLayout
 from kvplan.models.reading.overrides import apply_overrides
 

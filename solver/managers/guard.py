@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvplan.models.errors import KvplanError
-from kvplan.models.local import brief
+from kvplan.models.measured.local import brief
 
 Answer = TypeVar("Answer")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kvplan.models import InvalidProblem
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.registry import engine_named
-from kvplan.models.engines.weights import Weights
 from kvplan.models.messages import Misfit, one_of, shown
 from kvplan.models.units import parse_bytes
 

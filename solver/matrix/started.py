@@ -11,9 +11,9 @@ from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.demands import Batch, Request
 from kvplan.models.engines.architecture import load_model
 from kvplan.models.engines.cards import total_bytes
+from kvplan.models.engines.command_line.typed import Budget, config_overrides, typed_settings
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.typed import Budget, config_overrides, typed_settings
 from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.advise.launched import launched

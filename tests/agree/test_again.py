@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvplan.models import AgreementFailed, InvalidProblem, Plan, Problem
-from kvplan.models.local import LocalView
+from kvplan.models.measured.local import LocalView
 from kvplan.models.ranks import Rank
 from kvplan.solver import Planner, plan
 from kvplan.solver.agree import Hub, NullComm, plan_together

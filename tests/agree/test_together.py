@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvplan.models import AgreementFailed, InvalidProblem, Plan
-from kvplan.models.local import LONGEST_ERROR, LocalView
+from kvplan.models.measured.local import LONGEST_ERROR, LocalView
 from kvplan.models.ranks import Rank
 from kvplan.solver.agree import Hub, NullComm, message, plan_together, together
 from support.agreeing import (

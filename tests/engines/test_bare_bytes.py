@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kvplan.models import InvalidProblem
-from kvplan.models.engines.launch import Dialect
+from kvplan.models.engines.command_line.launch_line import Dialect
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import engine_named
-from kvplan.models.engines.settings import read_settings
 from kvplan.models.units import bare_bytes
 from support.cli import run_kvplan
 from support.shapes import CONFIGS

@@ -6,8 +6,8 @@ import pytest
 
 from kvplan.models import Infeasible, Problem
 from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import engine_named
-from kvplan.models.engines.settings import read_settings
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.explain import explain
 from support.shapes import CONFIGS

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kvplan.models import InvalidProblem
-from kvplan.models.engines.launch import Dialect, human_count, nearest, read_line
+from kvplan.models.engines.command_line.launch_line import Dialect, human_count, nearest, read_line
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import Flag, Settings
-from kvplan.models.engines.settings import read_settings
 from kvplan.models.messages import Misfit
 
 SUFFIXES = {"k": 1000, "m": 10**6, "K": 1024, "M": 2**20}

@@ -11,9 +11,9 @@ import pytest
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.architecture import read_architecture
-from kvplan.models.engines.launch import read_line
+from kvplan.models.engines.command_line.launch_line import read_line
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import engine_named
-from kvplan.models.engines.settings import read_settings
 from kvplan.models.reading.loader import load_data
 from support.cli import run_kvplan
 from support.shapes import CONFIGS

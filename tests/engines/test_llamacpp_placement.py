@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kvplan.models import InvalidProblem
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Architecture, Attention
 from kvplan.models.engines.llamacpp import FLAGS
 from kvplan.models.engines.llamacpp.placement import placement_problem
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.weights import Weights
 from kvplan.solver import plan
 from kvplan.solver.advise.llamacpp_placement import optimize
 

@@ -9,8 +9,8 @@ import pytest
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import ENGINES, engine_named
-from kvplan.models.engines.settings import read_settings
 from kvplan.solver import oracle, plan
 from support.cli import run_kvplan
 from support.shapes import CONFIGS

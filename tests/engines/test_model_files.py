@@ -11,11 +11,11 @@ import pytest
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.architecture import load_architecture, load_model
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Attention
 from kvplan.models.engines.llamacpp import FLAGS, assumptions, build
 from kvplan.models.engines.llamacpp.offload import device_bytes
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.weights import Weights
 from kvplan.solver import oracle, plan
 from support.cli import run_kvplan
 from support.llamacpp import MODELS, architecture_of

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kvplan.models.engines.checkpoint.stage_weights import even_weights, stage_weights
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.partitions import (
     all_on_last,
@@ -12,8 +14,6 @@ from kvplan.models.engines.partitions import (
     largest_remainder,
     last_ones,
 )
-from kvplan.models.engines.stage_weights import even_weights, stage_weights
-from kvplan.models.engines.weights import Weights
 from support.placement import pipelines, public_cases
 
 RULES = {

@@ -11,7 +11,7 @@ import pytest
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang import FLAGS, assumptions, build, figures, refusal
-from kvplan.models.engines.sglang.resolve import resolve
+from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.solver import plan
 from support.shapes import architecture
 

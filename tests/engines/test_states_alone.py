@@ -8,8 +8,8 @@ import pytest
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import engine_named
-from kvplan.models.engines.settings import read_settings
 from kvplan.solver import plan
 
 MAMBA = {

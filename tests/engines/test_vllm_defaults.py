@@ -11,9 +11,9 @@ import pytest
 from kvplan.models import InvalidProblem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.settings import read_settings
 from kvplan.models.engines.vllm.launch.server import server_of
 from kvplan.solver import plan
 from support.vllm_server import CONFIGS, TOKENS, architecture, served, settings, speculative

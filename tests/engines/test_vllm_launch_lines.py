@@ -12,7 +12,7 @@ import pytest
 from kvplan.models import InvalidProblem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
-from kvplan.models.engines.settings import read_settings
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.solver import plan
 from support.cli import run_kvplan
 from support.vllm_server import CONFIGS

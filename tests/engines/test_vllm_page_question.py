@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.vllm.dump import server_of_dump
-from kvplan.models.engines.vllm.page_question import question_of
+from kvplan.models.engines.vllm.paging.page_question import question_of
 from kvplan.models.layouts import Bucket, LayoutQuestion, PageLayout
 
 SPECS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import pytest
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
-from kvplan.models.engines.settings import read_settings
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.vllm.figures import gib
 from kvplan.solver import plan
 from kvplan.solver.advise.vllm_settings import optimize

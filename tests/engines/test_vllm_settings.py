@@ -9,8 +9,8 @@ import pytest
 from kvplan.models import InvalidProblem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.cards import CARDS, total_bytes
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import ENGINES, engine_named
-from kvplan.models.engines.settings import read_settings
 from kvplan.models.engines.vllm.launch.server import server_of
 from kvplan.models.engines.vllm.launch.versions import version_of
 from kvplan.models.ranks import RankMemory

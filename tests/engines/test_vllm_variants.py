@@ -7,7 +7,7 @@ import pytest
 from kvplan.models import Infeasible, Problem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.alternatives import variant
-from kvplan.models.engines.settings import read_settings
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver import plan
 from kvplan.solver.explain import explain

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.models.local import LocalView
+from kvplan.models.measured.local import LocalView
 from kvplan.solver.agree import Comm, plan_together
 
 # ROCm/ATOM PR #3171, DeepSeek-V4-Pro, TP4+PCP2: non_torch and free of the eight ranks, in GiB.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mpi4py import MPI
 
-from kvplan.models.local import LocalView
+from kvplan.models.measured.local import LocalView
 from kvplan.solver.agree import MpiComm
 from support.agreeing import ask, view
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch.distributed as dist
 
 from kvplan.models import AgreementFailed, Problem
-from kvplan.models.local import LocalView
+from kvplan.models.measured.local import LocalView
 from kvplan.solver.agree import TorchComm, plan_together
 from support.reference_manager import Manager
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from kvplan.models.local import LocalView
+from kvplan.models.measured.local import LocalView
 from kvplan.solver.agree import TorchComm, message, plan_together
 from support.agreeing import ask, entry, question, view
 

@@ -9,9 +9,9 @@ from typing import Any
 from kvplan.models import Plan, Problem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.settings import read_settings
 from kvplan.solver import plan
 
 FILE = Path(__file__).parents[1] / "cases" / "model_configs.json"

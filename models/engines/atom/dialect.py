@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.models.engines.launch import Arity, Dialect
+from kvplan.models.engines.command_line.launch_line import Arity, Dialect
 
 _SWITCHES = "enable-prefix-caching load-dummy trust-remote-code disable-log-requests"
 _VALUES = "model port host server-port torch-profiler-dir method hf-token log-level"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from kvplan.models.engines.launch import Arity, Dialect
+from kvplan.models.engines.command_line.launch_line import Arity, Dialect
 
 _SWITCHES = """
 agent backend-sampling cache-idle-slots cache-list cache-prompt check-tensors completion-bash

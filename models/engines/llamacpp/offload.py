@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.weights import Weights
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Architecture, Attention, Latent, Recurrent
 from kvplan.models.engines.llamacpp.caches import layer_row_bytes, layer_state_bytes
 from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
-from kvplan.models.engines.weights import Weights
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.problem import Problem

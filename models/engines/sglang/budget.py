@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kvplan.models.engines.checkpoint.stage_weights import StageWeights, stage_weights
 from kvplan.models.engines.estimates import Estimate, total_estimate
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.sglang.cells import stage_counts
-from kvplan.models.engines.sglang.flags import chunk_tokens
-from kvplan.models.engines.stage_weights import StageWeights, stage_weights
+from kvplan.models.engines.sglang.launch.flags import chunk_tokens
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
 

@@ -15,8 +15,8 @@ from typing import Any
 from kvplan.models.engines.cards import chip_of
 from kvplan.models.engines.layers import Architecture, Attention, Compressed, Latent, Layer
 from kvplan.models.engines.partitions import last_ones
-from kvplan.models.engines.sglang.flags import attention_ranks, element_bytes
-from kvplan.models.engines.sglang.speculation import (
+from kvplan.models.engines.sglang.launch.flags import attention_ranks, element_bytes
+from kvplan.models.engines.sglang.launch.speculation import (
     algorithm_of,
     dflash_layers,
     draft_layers,

@@ -16,7 +16,7 @@ from kvplan.models.engines.layers import Architecture, Compressed, Layer
 from kvplan.models.engines.sglang.budget import rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import stage_layers
 from kvplan.models.engines.sglang.demand import request_tokens, shared_tokens
-from kvplan.models.engines.sglang.flags import (
+from kvplan.models.engines.sglang.launch.flags import (
     chunk_tokens,
     context_tokens,
     draft_tokens,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.sglang.flags import chunk_tokens, draft_tokens, wanted_requests
+from kvplan.models.engines.sglang.launch.flags import chunk_tokens, draft_tokens, wanted_requests
 
 SPECULATION = ("speculative_num_steps", "speculative_eagle_topk")
 

@@ -8,12 +8,12 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.sglang.cells import cells, has_window_pool
 from kvplan.models.engines.sglang.compressed import compressed_figures, is_compressed
-from kvplan.models.engines.sglang.flags import (
+from kvplan.models.engines.sglang.launch.flags import (
     context_tokens,
     estimated_requests,
     wanted_requests,
 )
-from kvplan.models.engines.sglang.resolve import resolve
+from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.sglang.states import recurrent_layers, slot_parts, slots_of_request
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem

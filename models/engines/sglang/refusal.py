@@ -9,8 +9,8 @@ from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.sglang.budget import rest_bytes
 from kvplan.models.engines.sglang.cells import cells, has_window_pool, window_tokens
 from kvplan.models.engines.sglang.compressed import is_compressed
-from kvplan.models.engines.sglang.flags import draft_tokens, replicas, wanted_requests
-from kvplan.models.engines.sglang.resolve import resolve
+from kvplan.models.engines.sglang.launch.flags import draft_tokens, replicas, wanted_requests
+from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.sglang.states import (
     fixed_slots,
     recurrent_layers,

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Recurrent, Tensor
 from kvplan.models.engines.sglang.cells import stage_layers
-from kvplan.models.engines.sglang.flags import (
+from kvplan.models.engines.sglang.launch.flags import (
     attention_ranks,
     draft_tokens,
     model_dtype,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.models.engines.launch import Arity, Dialect
+from kvplan.models.engines.command_line.launch_line import Arity, Dialect
 
 _SWITCHES = """
 trust_remote_code fail_fast_on_attention_window_too_large enable_chunked_prefill grpc

@@ -15,10 +15,10 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import DTYPE_BITS, Tensor
-from kvplan.models.engines.vllm.grouping import layout_of
 from kvplan.models.engines.vllm.launch.server import Server
 from kvplan.models.engines.vllm.launch.versions import version_of
 from kvplan.models.engines.vllm.layout import Serving, stages_of
+from kvplan.models.engines.vllm.paging.grouping import layout_of
 from kvplan.models.engines.vllm.problem import Worker
 from kvplan.models.engines.vllm.spec import Spec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.launch import human_count
+from kvplan.models.engines.command_line.launch_line import human_count
 from kvplan.models.engines.layers import Architecture, Compressed
 from kvplan.models.engines.vllm.launch.attention import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.layout import Group, Layout
-from kvplan.models.engines.vllm.packed import least_padding
+from kvplan.models.engines.vllm.paging.packed import least_padding
 from kvplan.models.engines.vllm.spec import Spec
 
 Indexed = list[tuple[int, Spec]]

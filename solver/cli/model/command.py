@@ -96,7 +96,7 @@ def model(
         raise InvalidProblem.at("CONFIG.json", "a model's config, or - for standard input", "none")
 
     from kvplan.models.engines.architecture import load_model
-    from kvplan.models.engines.typed import Budget, config_overrides, typed_settings
+    from kvplan.models.engines.command_line.typed import Budget, config_overrides, typed_settings
     from kvplan.solver.cli.model.model_answer import Answer
     from kvplan.solver.cli.model.model_compared import Asked
 

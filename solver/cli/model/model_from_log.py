@@ -51,8 +51,8 @@ def both_arguments(start: Start, adapter: Any, typed: Sequence[str]) -> tuple[li
     -------
     The arguments with rooms cut to what gives the printed count; the same with rooms as printed.
     """
-    from kvplan.models.engines.launch import Dialect
-    from kvplan.models.engines.settings import read_settings
+    from kvplan.models.engines.command_line.launch_line import Dialect
+    from kvplan.models.engines.command_line.settings import read_settings
     from kvplan.solver.logs.flags import flags_of
 
     dialect = getattr(adapter, "DIALECT", Dialect())

@@ -9,8 +9,8 @@ from typing import Any
 
 from kvplan.models import Problem
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.sglang.flags import chunk_tokens, context_tokens
-from kvplan.models.engines.sglang.resolve import resolve
+from kvplan.models.engines.sglang.launch.flags import chunk_tokens, context_tokens
+from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.solver.cli.model.model_numbers import numbers_in, within
 from kvplan.solver.logs.reading.interval import GIB
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.models import InvalidProblem
-from kvplan.models.engines.launch import read_line
+from kvplan.models.engines.command_line.launch_line import read_line
+from kvplan.models.engines.command_line.typed import Budget, typed_settings
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.typed import Budget, typed_settings
 from kvplan.solver.cli.model.readings import End, arguments_at, gib_at, reading_at
 
 ENDS: tuple[End, End] = ("low", "high")

@@ -9,7 +9,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from kvplan.models.local import LocalView
+from kvplan.models.measured.local import LocalView
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 from kvplan.solver.agree import Comm, NullComm, TorchComm, plan_together

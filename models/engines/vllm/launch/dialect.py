@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.models.engines.launch import Arity, Dialect
+from kvplan.models.engines.command_line.launch_line import Arity, Dialect
 
 _SWITCHES = """
 headless grpc trust-request-chat-template trust-request-mm-kwargs return-tokens-as-token-ids

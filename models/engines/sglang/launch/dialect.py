@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from kvplan.models.engines.launch import Arity, Dialect
+from kvplan.models.engines.command_line.launch_line import Arity, Dialect
 
 _SWITCHES = """
 abort-on-priority-when-disabled allow-auto-truncate checkpoint-engine-wait-weights-before-ready

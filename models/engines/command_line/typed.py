@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.models.engines.cards import total_bytes
-from kvplan.models.engines.launch import Dialect
+from kvplan.models.engines.command_line.launch_line import Dialect
+from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.settings import read_settings
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.reading.loader import parse_text

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kvplan.models.engines.launch import (
+from kvplan.models.engines.command_line.flag_values import follows, json_or_text, read_value
+from kvplan.models.engines.command_line.launch_line import (
     PROGRAMS,
     Arity,
     Dialect,
@@ -17,7 +18,6 @@ from kvplan.models.engines.launch import (
     read_line,
 )
 from kvplan.models.engines.registry import Flag, Settings
-from kvplan.models.engines.values import follows, json_or_text, read_value
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import Misfit, cut, shown
 from kvplan.models.units import bare_bytes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvplan.models.engines.weights import Weights
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import LONGEST, cut
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture
-from kvplan.models.engines.weights import Weights
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk)\.(\d+)\.")
 _TOWER = re.compile(r"(?:^|\.)(?:visual|vision|vision_tower|vision_model|audio_tower|mm_)")

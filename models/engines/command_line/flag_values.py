@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kvplan.models.engines.launch import Arity, human_count, is_flag
+from kvplan.models.engines.command_line.launch_line import Arity, human_count, is_flag
 from kvplan.models.engines.registry import Flag
 from kvplan.models.messages import Misfit, one_of, shown
 from kvplan.models.units import parse_bytes, parse_fraction, parse_integer

@@ -13,11 +13,11 @@ from kvplan.models.engines.assumed import Derivation
 from kvplan.models.engines.cards import Chip, chip_of
 from kvplan.models.engines.layers import Architecture, Compressed, Latent
 from kvplan.models.engines.registry import Settings
-from kvplan.models.engines.sglang.backends import chip_text, derive_backend
 from kvplan.models.engines.sglang.budget import estimates
 from kvplan.models.engines.sglang.classes import NO_EXTRA_BUFFER, SPARSE_CLASSES, STATE_CLASSES
-from kvplan.models.engines.sglang.flags import FLAGS, UNNAMED_CONTEXT, chunk_tokens
-from kvplan.models.engines.sglang.speculation import derive_speculation
+from kvplan.models.engines.sglang.launch.backends import chip_text, derive_backend
+from kvplan.models.engines.sglang.launch.flags import FLAGS, UNNAMED_CONTEXT, chunk_tokens
+from kvplan.models.engines.sglang.launch.speculation import derive_speculation
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 

@@ -1,0 +1,1 @@
+"""A model on disk: its weights by tensor, and the headers that list them."""

@@ -1,0 +1,1 @@
+"""How vLLM groups layers and lays them into pages, by version."""
