@@ -19,7 +19,7 @@ from kvplan.models.engines.sglang.states import recurrent_layers
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.ranks import Rank
 from kvplan.solver.advise.advice import Advice
-from kvplan.solver.place.stages import Stages, best_partition
+from kvplan.solver.place.search.pipeline_stages import Stages, best_partition
 from kvplan.solver.solve.plan import plan
 
 LEFT_OUT = (

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.models.engines.checkpoint.stage_weights import StageWeights, even_weights
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.launch.server import Server, weights_of
-from kvplan.solver.place.stages import Stages, best_partition
+from kvplan.solver.place.search.pipeline_stages import Stages, best_partition
 
 
 def moved(

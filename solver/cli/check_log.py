@@ -37,7 +37,7 @@ def check_log(
     own. A failed start is explained in the engine's words, with what to change.
     """
     from kvplan.solver.logs.reading.scan import scan
-    from kvplan.solver.report.logs import log_data, log_document
+    from kvplan.solver.report.of_logs.log_report import log_data, log_document
 
     if diff:
         return _diff(logs, as_json)
@@ -52,7 +52,7 @@ def _diff(logs: Sequence[str], as_json: bool) -> int:
     from kvplan.models import InvalidProblem
     from kvplan.solver.logs.diff import difference
     from kvplan.solver.logs.reading.scan import scan
-    from kvplan.solver.report.log_diff import diff_data, diff_document
+    from kvplan.solver.report.of_logs.log_diff import diff_data, diff_document
 
     if len(logs) != 2:
         raise InvalidProblem.at("--diff", "two logs", f"{len(logs)}")

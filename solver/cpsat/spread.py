@@ -16,7 +16,7 @@ from ortools.sat.python import cp_model
 
 from kvplan.models.errors import SolverError
 from kvplan.solver.cpsat.configurations import Configuration, configured
-from kvplan.solver.place.spread import Slot, Spread, Spreading, Tensor, measure
+from kvplan.solver.place.search.spread import Slot, Spread, Spreading, Tensor, measure
 
 SLICE = 12.0
 Kind = tuple[tuple[Tensor, ...], Tensor]

@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from kvplan.models.errors import SolverError
 from kvplan.solver.cpsat.configurations import Configuration, configured
-from kvplan.solver.place.stages import Stages
+from kvplan.solver.place.search.pipeline_stages import Stages
 
 SLICE, WALL_S = 30.0, 60.0
 

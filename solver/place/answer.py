@@ -7,7 +7,7 @@ from kvplan.models.plan import PlacementPlan, SpacePlan
 from kvplan.solver.place.engine_default import engine_default
 from kvplan.solver.place.flags import flags_of, notes_of
 from kvplan.solver.place.program import Program, tensors_of
-from kvplan.solver.place.search import Placed
+from kvplan.solver.place.search.placement_search import Placed
 
 
 def placement_of(program: Program, found: Placed) -> PlacementPlan:

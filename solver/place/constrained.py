@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvplan.solver.place.stages import Partition, Pipeline, Stages, most_blocks
+from kvplan.solver.place.search.pipeline_stages import Partition, Pipeline, Stages, most_blocks
 
 if TYPE_CHECKING:
     from kvplan.solver.cpsat.stages import LayerRow

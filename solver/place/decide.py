@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.solver.formulate.objectives import linear_constraint
-from kvplan.solver.place.order import best_order
 from kvplan.solver.place.program import Program, Values
-from kvplan.solver.place.slices import shortest
-from kvplan.solver.place.spread import (
+from kvplan.solver.place.search.device_order import best_order
+from kvplan.solver.place.search.pipeline_stages import Pipeline, Reach, Stages, evened
+from kvplan.solver.place.search.slices import shortest
+from kvplan.solver.place.search.spread import (
     Objective,
     Spread,
     Spreading,
     measure,
 )
-from kvplan.solver.place.stages import Pipeline, Reach, Stages, evened
 
 if TYPE_CHECKING:
     from kvplan.solver.cpsat.spread import Row

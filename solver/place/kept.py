@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvplan.solver.place.spread import Spread, Tensor
+from kvplan.solver.place.search.spread import Spread, Tensor
 
 
 class Kept(NamedTuple):

@@ -11,7 +11,7 @@ from kvplan.solver.digest import digest_of, question_of
 from kvplan.solver.place.answer import placement_of
 from kvplan.solver.place.placed import placed
 from kvplan.solver.place.refusal import refused
-from kvplan.solver.place.search import Placed, PlaceSearch
+from kvplan.solver.place.search.placement_search import Placed, PlaceSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

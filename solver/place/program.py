@@ -11,8 +11,8 @@ from kvplan.kernels.instance import Instance
 from kvplan.models import Problem
 from kvplan.models.place import HOP, PIPELINED, PLACE_GOALS, LayerRun, Place, Used
 from kvplan.solver.formulate.formulation import formulate
-from kvplan.solver.place.spread import ExpertReach, Objective, Slot, Space, Spread, Tensor
-from kvplan.solver.place.stages import Stages
+from kvplan.solver.place.search.pipeline_stages import Stages
+from kvplan.solver.place.search.spread import ExpertReach, Objective, Slot, Space, Spread, Tensor
 
 
 class Values(NamedTuple):

@@ -8,7 +8,7 @@ from kvplan.models import Advice, Infeasible, Problem
 from kvplan.models.errors import Remedy, Shortfall
 from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.place.program import Program
-from kvplan.solver.place.search import PlaceSearch
+from kvplan.solver.place.search.placement_search import PlaceSearch
 
 MOST_MORE = 2**50
 

@@ -14,10 +14,10 @@ from functools import partial
 from timing import interleaved
 
 from kvplan.solver.cpsat.spread import best_spreading
-from kvplan.solver.place.order import best_order
-from kvplan.solver.place.slices import shortest
-from kvplan.solver.place.spread import Slot, Space, Spread, Tensor
-from kvplan.solver.place.stages import Stages, best_partition
+from kvplan.solver.place.search.device_order import best_order
+from kvplan.solver.place.search.pipeline_stages import Stages, best_partition
+from kvplan.solver.place.search.slices import shortest
+from kvplan.solver.place.search.spread import Slot, Space, Spread, Tensor
 
 GIB, MIB = 2**30, 2**20
 PIPELINES = ((61, 4), (80, 8), (94, 8))

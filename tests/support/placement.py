@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kvplan.solver.place.stages import Stages
+from kvplan.solver.place.search.pipeline_stages import Stages
 from support.cases import FOLDER
 
 

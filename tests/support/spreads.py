@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from kvplan.solver.place.spread import Objective, Slot, Space, Spread, Tensor
+from kvplan.solver.place.search.spread import Objective, Slot, Space, Spread, Tensor
 
 ORDERS: tuple[tuple[Objective, ...], ...] = (
     ("speed",),

@@ -8,8 +8,16 @@ import pytest
 
 from kvplan.solver.cpsat.spread import best_spreading
 from kvplan.solver.oracle.placements import best_cost
-from kvplan.solver.place.slices import shortest
-from kvplan.solver.place.spread import Slot, Space, Spread, Spreading, Tensor, measure, short_by
+from kvplan.solver.place.search.slices import shortest
+from kvplan.solver.place.search.spread import (
+    Slot,
+    Space,
+    Spread,
+    Spreading,
+    Tensor,
+    measure,
+    short_by,
+)
 from support.placement import public_cases
 from support.spreads import drawn_spreads, spread_of
 

@@ -13,8 +13,14 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.solver.cpsat.stages import LayerRow, even_partition, partition_with
 from kvplan.solver.oracle.partitions import best_blocks, best_in_any_order, blocks_of
 from kvplan.solver.place.constrained import best_under
-from kvplan.solver.place.order import best_order
-from kvplan.solver.place.stages import Partition, Pipeline, Reach, Stages, best_partition
+from kvplan.solver.place.search.device_order import best_order
+from kvplan.solver.place.search.pipeline_stages import (
+    Partition,
+    Pipeline,
+    Reach,
+    Stages,
+    best_partition,
+)
 from support.placement import pipelines, stages_of
 
 CASES = pipelines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.models.errors import InvalidProblem
-from kvplan.solver.place.stages import Partition, Pipeline, Reach, Stages, evened
+from kvplan.solver.place.search.pipeline_stages import Partition, Pipeline, Reach, Stages, evened
 
 MOST_STAGES = 9
 

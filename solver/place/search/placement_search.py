@@ -13,7 +13,7 @@ from kvplan.models import Problem
 from kvplan.models.place import PIPELINED, PLACE_GOALS
 from kvplan.solver.place.decide import Decide, Decision
 from kvplan.solver.place.program import Program, Values
-from kvplan.solver.place.spread import Objective
+from kvplan.solver.place.search.spread import Objective
 
 
 class Placed(NamedTuple):

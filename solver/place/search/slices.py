@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kvplan.solver.place.kept import Kept, kept_in_slices
-from kvplan.solver.place.spread import Spread, Spreading, measure, short_by
+from kvplan.solver.place.search.spread import Spread, Spreading, measure, short_by
 
 WIDEST = 2**62
 

@@ -1,0 +1,1 @@
+"""Which layers go where: slices in order, pipelines, and devices in any order."""

@@ -1,0 +1,1 @@
+"""What `kvplan check-log` prints: one start, and the difference of two."""
