@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from kvplan.models import Plan, Problem
 from kvplan.models.reading.variables import known_variables
+from kvplan.solver.explain import explain
 from kvplan.solver.explore import explore
 from kvplan.solver.frontier import frontier
 from kvplan.solver.pictures.chart import Chart, Heat, Scale
@@ -15,6 +16,7 @@ from kvplan.solver.pictures.of_table import charts_over, front_charts
 from kvplan.solver.pictures.page import page
 from kvplan.solver.pictures.quota_sweep import quota_steps
 from kvplan.solver.report import document_of
+from kvplan.solver.report.explanation import break_points_table, worth_table
 from kvplan.solver.report.problem_text import problem_text
 from kvplan.solver.solve.plan import solve_confirmed
 
@@ -35,12 +37,16 @@ def html_report(problem: Problem, title: str = "") -> str:
     ------
     Infeasible : there is no plan.
     """
-    answer = solve_confirmed(problem)
+    answer, explained = solve_confirmed(problem), explain(problem)
     footer = f"kvplan {version('kvplan')}; digest {answer.digest}; question {answer.question}"
     charts = (budget_bars(problem, answer), quota_steps(problem), *_front(problem, answer))
     return page(
         problem.name or title or "kvplan",
-        document_of(answer, problem.model_copy(update={"name": ""})),
+        (
+            *document_of(answer, problem.model_copy(update={"name": ""})),
+            break_points_table(explained, problem),
+            worth_table(explained, problem),
+        ),
         (*charts, *_heat(problem)),
         source=problem_text(problem),
         footer=footer,

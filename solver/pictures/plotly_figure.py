@@ -82,7 +82,7 @@ def _bars_layout(chart: Bars) -> Json:
         "height": 150 + 46 * len(chart.bars) + 22 * (len(chart.parts) // 3),
         "xaxis": {"title": {"text": "GiB"}, "automargin": True},
         "yaxis": {"autorange": "reversed", "automargin": True},
-        "legend": {"orientation": "h", "y": -0.25, "yanchor": "top"},
+        "legend": {"orientation": "h", "y": -0.4, "yanchor": "top"},
     }
 
 

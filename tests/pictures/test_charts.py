@@ -7,6 +7,7 @@ import pytest
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import Planner, plan
+from kvplan.solver.explain import explain
 from kvplan.solver.explore import explore
 from kvplan.solver.frontier import frontier
 from kvplan.solver.pictures.chart import Heat, Points, Scale, Steps
@@ -82,17 +83,22 @@ def test_a_front_keeps_its_points() -> None:
 def test_the_quota_sweep_is_what_a_planner_says_and_marks_where_it_begins_to_fit() -> None:
     problem = load("strata_765")
     chart = quota_steps(problem, points=12)
-    least, now = chart.marks
-    assert now.at == problem.ranks[0].quota_bytes
+    marks = {mark.text: mark.at for mark in chart.marks if mark.text}
+    least, quota_now = marks["fits from here"], problem.ranks[0].quota_bytes
+    assert marks["now"] == quota_now
+    assert {mark.at for mark in chart.marks} == {
+        least,
+        quota_now,
+        *(quota_now + point.bytes for point in explain(problem).break_points if point.changes),
+    }
     planner = Planner(problem)
     experts = next(panel for panel in chart.panels if panel.scale.label == "experts")
     for quota, value in zip(chart.at, experts.values, strict=True):
         if value is None:
-            assert quota < least.at
+            assert quota < least
         else:
             assert planner.plan(quota=quota).expert_slots == value
-    assert least.at in chart.at
-    assert experts.values[chart.at.index(least.at)] is not None
+    assert experts.values[chart.at.index(least)] is not None
 
 
 def test_ranks_of_unlike_quotas_move_by_as_many_bytes() -> None:

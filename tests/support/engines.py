@@ -26,8 +26,11 @@ LONGEST_SECONDS = 900
 
 
 def engines_folder() -> Path:
-    """KVPLAN_ENGINES, or the user's cache."""
-    return Path(os.environ.get("KVPLAN_ENGINES") or Path.home() / ".cache" / "kvplan-engines")
+    """KVPLAN_ENGINES; without it the engines' tests, which take minutes, are left to CI."""
+    named = os.environ.get("KVPLAN_ENGINES")
+    if not named:
+        pytest.skip("KVPLAN_ENGINES names no folder of engines (install_engines.py fills one)")
+    return Path(named)
 
 
 def engine_python(name: str) -> Path:

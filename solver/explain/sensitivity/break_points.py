@@ -124,9 +124,13 @@ def break_points(
 ) -> Iterator[BreakPoint]:
     """For every target, direction and goal the nearest change that no earlier goal has nearer."""
     for target in targets:
-        walk = Walk(moved, target, hints.get(target.name, Hints()))
-        for sign in (1, -1):
-            yield from _of_target(walk, sign)
+        yield from break_points_of(Walk(moved, target, hints.get(target.name, Hints())))
+
+
+def break_points_of(walk: Walk) -> Iterator[BreakPoint]:
+    """The same for one target, more quota first."""
+    for sign in (1, -1):
+        yield from _of_target(walk, sign)
 
 
 def _of_target(walk: Walk, sign: int) -> Iterator[BreakPoint]:
