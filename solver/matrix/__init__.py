@@ -41,8 +41,8 @@ def matrix(
     weights_gib : GiB of a whole model, or by the name of its file; every GPU of a replica holds an
         even share. A folder or a GGUF file with weights says it by itself.
     tokens : length of a request; None: the longest that the engine was asked to serve.
-    users : keep the combinations that hold so many requests (maybe none), the smallest machine
-        first.
+    users : for so many requests at once, the replicas that each combination takes; those that hold
+        no request are left out, the least memory comes first.
     best : sort by this column, the largest first: "tokens per gpu", "requests", "tokens".
 
     Returns
@@ -52,9 +52,11 @@ def matrix(
     * the settings that vary, `model` first;
     * `status`: "starts"; "refused", the engine would find too little memory; "rejected", it (or
       kvplan) does not take the model or the settings; `reason` says why;
-    * `gpus` of one replica and `machine_bytes`, their memory together (none without a card);
-    * `request_tokens`, the length; `requests`, how many of that length the blocks hold at once;
-      `tokens`, the same in tokens, with the part of a request that is left; `tokens_per_gpu`;
+    * `gpus` of one replica and `machine_bytes`, their memory together (none without a card); with
+      `users`, of all `replicas`;
+    * `request_tokens`, the length; `requests`, how many of that length the blocks hold at once, at
+      most as many as a given --max-num-seqs (or its like) admits; `tokens`, the same in tokens,
+      with the part of a request that is left; `tokens_per_gpu`;
     * `kv_bytes` of the fullest rank;
     * `estimated`: the terms of the budget that nobody measured.
 

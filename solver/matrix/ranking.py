@@ -32,8 +32,8 @@ def ranked(rows: list[dict[str, Any]], *, best: str | None, users: int | None) -
     table = _table(rows)
     by: dict[str, bool] = {}  # column -> rising
     if users is not None:
-        table = table[table["requests"].fillna(-1) >= users]
-        by |= {"gpus": True, "machine_bytes": True, "requests": False}
+        table = _enough(table, users)
+        by |= {"machine_bytes": True, "gpus": True, "requests": False}
     if best is not None:
         by = {_column(best): False, **by}
     if not by:
@@ -42,6 +42,16 @@ def ranked(rows: list[dict[str, Any]], *, best: str | None, users: int | None) -
         list(by), ascending=list(by.values()), kind="stable", na_position="last"
     )
     return order.reset_index(drop=True)
+
+
+def _enough(table: pd.DataFrame, users: int) -> pd.DataFrame:
+    """Rows that hold a request, with the replicas that so many take; GPUs and bytes of them all."""
+    table = table[table["requests"].fillna(0) >= 1].copy()
+    replicas = -(-users // table["requests"])
+    table.insert(list(table.columns).index("gpus"), "replicas", replicas)
+    for column in ("gpus", "machine_bytes", "requests", "tokens"):
+        table[column] = table[column] * replicas
+    return table
 
 
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:

@@ -49,14 +49,16 @@ class Combination:
     def command_line(self) -> list[str]:
         """The engine's flags, those that vary last."""
         switches = {
-            name: flag.kind == "switch" for flag in self.adapter.FLAGS for name in flag.names
+            name.replace("_", "-"): flag.kind == "switch"
+            for flag in self.adapter.FLAGS
+            for name in flag.names
         }
         line = list(self.arguments)
         for name, value in self.values.items():
             if name in OWN or _is_path(name):
                 continue
-            flag = f"--{name}"
-            if not switches.get(flag, False):
+            flag = next(each for each in (f"--{name}", f"-{name}") if each in switches)
+            if not switches[flag]:
                 line += [flag, value]
             elif _is_on(name, value):
                 line.append(flag)
@@ -99,7 +101,7 @@ def read_combinations(
     names = [str(model) for model in ([models] if isinstance(models, str | Path) else models)]
     if not names:
         raise InvalidProblem.at("MODEL", "a model's config.json, folder or GGUF file", "none")
-    settings = {name.strip().lstrip("-"): _values(name, values) for name, values in vary.items()}
+    settings = {_name(name): _values(name, values) for name, values in vary.items()}
     for name in settings.get("engine", (engine,)):
         engine_named(name)
     found = Combinations(
@@ -109,6 +111,12 @@ def read_combinations(
         raise InvalidProblem.at("--vary", f"at most {MOST_ROWS:_} rows", f"{len(found):_}")
     _check_flags(found)
     return found
+
+
+def _name(text: str) -> str:
+    """A flag without its dashes, underscores as dashes; a path stays as it is."""
+    name = text.strip()
+    return name if _is_path(name) else name.lstrip("-").replace("_", "-")
 
 
 def _values(name: str, values: str | Sequence[object]) -> tuple[str, ...]:
@@ -135,13 +143,13 @@ def _check_flags(combinations: Combinations) -> None:
     """Reject a flag that no engine of the table has."""
     engines = combinations.settings.get("engine", (combinations.engine,))
     flags = {
-        name.lstrip("-"): name
+        name.lstrip("-").replace("_", "-"): name
         for engine in engines
         for flag in engine_named(engine).FLAGS
         for name in flag.names
     }
     for name in combinations.settings:
-        if name not in OWN and not _is_path(name) and name.replace("_", "-") not in flags:
+        if name not in OWN and not _is_path(name) and name not in flags:
             known = (*OWN, *flags)
             expected = f"a flag of {' or '.join(engines)}, or {one_of(known, name)}"
             raise InvalidProblem.at("--vary", expected, shown(name))

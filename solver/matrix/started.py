@@ -21,6 +21,7 @@ from kvplan.solver.floors import need
 from kvplan.solver.matrix.settings_grid import Combination, Combinations
 
 Row = dict[str, Any]
+_REPLICAS = ("--data-parallel-size", "--data_parallel_size", "-dp")
 
 
 class Started(NamedTuple):
@@ -66,11 +67,19 @@ def _read(model: str, overrides: str) -> Any:
 
 
 def _start(combination: Combination) -> Started:
-    adapter = combination.adapter
+    adapter, line = combination.adapter, combination.command_line()
+    replicated = next((word for word in line if word.startswith(_REPLICAS)), None)
+    if replicated is not None and "dp_size" not in {flag.key for flag in adapter.FLAGS}:
+        expected = "one replica a row (--users counts the replicas that it takes)"
+        raise InvalidProblem.at(replicated.partition("=")[0], expected, "several")
     budget = Budget(combination.values.get("gpu"), None, None)
-    typed = typed_settings(adapter, combination.command_line(), budget)
+    typed = typed_settings(adapter, line, budget)
     architecture, weights = _read(combination.model, typed.get("hf_overrides") or "")
-    settings = typed.weighed(combination.weights or weights, architecture)
+    weights = combination.weights or weights
+    settings = typed.weighed(weights, architecture)
+    if weights is None and "available" not in settings.given and budget.gpu:
+        expected = "--weights-gib of the whole model, or a folder or GGUF file with weights"
+        raise InvalidProblem.at(combination.model, expected, "neither")
     problem = adapter.build(architecture, settings)
     return Started(adapter, architecture, settings, _changed(problem, combination))
 
@@ -100,17 +109,55 @@ def _started_row(started: Started, tokens: int | None) -> Row:
     if start.plan is None:
         reason = "; ".join(f"{name}: {text}" for name, text in start.figures.items())
         return {**row, "status": "refused", "reason": reason}
-    length = tokens or _longest(started.problem) or started.architecture.max_positions
+    length = _length(started, tokens)
     held = requests_held(started.problem, start.plan, length)
     return {
         **row,
         "status": "starts",
         "request_tokens": length,
-        "requests": None if held is None else held // 1,
-        "tokens": None if held is None else held * length // 1,
-        "tokens_per_gpu": None if held is None else held * length / gpus // 1,
+        **_held_figures(held, length, gpus, _most_requests(settings)),
         **_bytes_of(started.problem, start.plan),
     }
+
+
+def _held_figures(held: Fraction | None, length: int, gpus: int, most: int | None) -> Row:
+    """Requests and tokens that are held; a flag that admits fewer requests caps both."""
+    if held is None:
+        return {}
+    if most is not None:
+        held = min(held, Fraction(most))
+    return {
+        "requests": held // 1,
+        "tokens": held * length // 1,
+        "tokens_per_gpu": held * length / gpus // 1,
+    }
+
+
+_ADMITTED = ("max_num_seqs", "max_running_requests", "max_batch_size", "parallel")
+"""The flag that caps requests at once: of vLLM and ATOM, SGLang, TensorRT-LLM, llama.cpp."""
+
+
+def _most_requests(settings: Settings) -> int | None:
+    """Requests that a flag admits at once; None where none was given."""
+    given = (str(settings[key]) for key in _ADMITTED if key in settings.given)
+    return next((int(text) for text in given if text.isdecimal() and int(text)), None)
+
+
+def _length(started: Started, tokens: int | None) -> int:
+    """Tokens of a request: --tokens, else the longest that the launch serves.
+
+    Raises
+    ------
+    InvalidProblem : longer ones were asked for.
+    """
+    longest = _longest(started.problem)
+    if tokens is not None and 0 < longest < tokens:
+        raise InvalidProblem.at(
+            "--tokens",
+            f"at most {longest}, the longest request that this launch serves",
+            str(tokens),
+        )
+    return tokens or longest or started.architecture.max_positions
 
 
 def _longest(problem: Problem) -> int:

@@ -75,15 +75,54 @@ def test_the_smallest_machine_for_users(models: dict[str, str]) -> None:
     """Qwen3-8B: 36 layers x 8 heads x 128 x 2 x 2 B = 147,456 B a token."""
     vary = {"gpu": "H100-80GB,L40S", "tensor-parallel-size": "1,2,4", "kv-cache-dtype": "auto,fp8"}
     every = matrix([models["Qwen3-8B"]], vary, weights_gib=16, tokens=32_768)
-    table = matrix([models["Qwen3-8B"]], vary, weights_gib=16, tokens=32_768, users=20)
-    assert len(every) == 12
-    assert len(table) == (every["requests"] >= 20).sum() < 12
-    machines = list(zip(table["gpus"], table["machine_bytes"], strict=True))
-    assert machines == sorted(machines)
-    first = table.iloc[0]
-    assert (first["gpu"], first["gpus"], first["kv-cache-dtype"]) == ("H100-80GB", 1, "fp8")
-    assert first["requests"] * 32_768 * 147_456 // 2 <= first["kv_bytes"]
-    assert (first["requests"] + 1) * 32_768 * 147_456 // 2 > first["kv_bytes"]
+    table = matrix([models["Qwen3-8B"]], vary, weights_gib=16, tokens=32_768, users=50)
+    assert len(every) == len(table) == 12
+    assert table["machine_bytes"].is_monotonic_increasing
+    names = ["gpu", "tensor-parallel-size", "kv-cache-dtype"]
+    single = every.set_index(names)
+    for row in table.to_dict("records"):
+        one = single.loc[tuple(row[name] for name in names)]
+        assert (row["replicas"] - 1) * one["requests"] < 50 <= row["replicas"] * one["requests"]
+        assert row["requests"] == row["replicas"] * one["requests"]
+        assert row["gpus"] == row["replicas"] * one["gpus"]
+    for row in every.to_dict("records"):
+        size, each = row["gpus"], 147_456 // (2 if row["kv-cache-dtype"] == "fp8" else 1)
+        assert row["requests"] * 32_768 * each // size <= row["kv_bytes"]
+        assert (row["requests"] + 1) * 32_768 * each // size > row["kv_bytes"]
+
+
+def test_a_flag_that_admits_fewer_requests_caps_them(models: dict[str, str]) -> None:
+    vary = {"gpu": "H100-80GB", "max-num-seqs": "2,4,1000"}
+    table = matrix([models["Qwen3-8B"]], vary, weights_gib=16, tokens=32_768)
+    assert table["requests"].tolist()[:2] == [2, 4]
+    assert table["tokens"].tolist()[:2] == [65_536, 131_072]
+    assert table["requests"][2] == 11
+
+
+def test_what_a_launch_does_not_serve_is_rejected(models: dict[str, str]) -> None:
+    vary = {"gpu": "H100-80GB", "max-model-len": "16384,32768"}
+    table = matrix([models["Qwen3-8B"]], vary, weights_gib=16, tokens=32_768)
+    assert table["status"].tolist() == ["rejected", "starts"]
+    reason = "--tokens: expected at most 16384, the longest request that this launch serves"
+    assert table["reason"][0].startswith(reason)
+    with pytest.raises(InvalidProblem, match="expected one replica a row"):
+        matrix(
+            [models["Qwen3-8B"]],
+            {"gpu": "H100-80GB"},
+            weights_gib=16,
+            arguments=["--data-parallel-size", "2"],
+        )
+    with pytest.raises(InvalidProblem, match="--weights-gib of the whole model"):
+        matrix([models["Qwen3-8B"]], {"gpu": "H100-80GB"})
+
+
+def test_short_and_underscored_names_are_the_same_flag(models: dict[str, str]) -> None:
+    tables = [
+        matrix([models["Qwen3-8B"]], {"gpu": "H100-80GB", name: "1,2"}, weights_gib=16)
+        for name in ("tensor-parallel-size", "tp", "-tp", "tensor_parallel_size")
+    ]
+    for table in tables:
+        assert table["tokens"].tolist() == tables[0]["tokens"].tolist()
 
 
 def test_the_best_first(models: dict[str, str]) -> None:
@@ -192,6 +231,10 @@ def test_the_command(models: dict[str, str], capsys: Capture, tmp_path: Path) ->
     out = tmp_path / "m.csv"
     assert run_kvplan(capsys, *arguments, "--out", out).code == 0
     assert pd.read_csv(out)["requests"].tolist() == [row["requests"] for row in rows]
-    none = run_kvplan(capsys, *arguments, "--users", "1000000")
+    many = run_kvplan(capsys, *arguments, "--users", "1000", "--tokens", "16K", "--json")
+    assert all(row["requests"] >= 1000 for row in json.loads(many.out))
+    none = run_kvplan(capsys, *arguments, "--users", "5", "--vary", "gpu-memory-utilization=0.01")
     assert (none.code, none.out) == (1, "")
-    assert none.err == "no row holds 1000000 requests; without --users each says its most\n"
+    assert none.err == "no row holds a request; without --users each says why\n"
+    bad = run_kvplan(capsys, *arguments, "--tokens", "32kk")
+    assert bad.err.startswith("--tokens: expected a length in tokens, such as 32768 or 32K")

@@ -43,9 +43,9 @@ def matrix(
         ),
     ] = None,
     tokens: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            metavar="TOKENS", min=1, help="Length of a request; default: the longest allowed."
+            metavar="TOKENS", help="Length of a request, such as 32K; default the longest allowed."
         ),
     ] = None,
     users: Annotated[
@@ -53,8 +53,8 @@ def matrix(
         typer.Option(
             metavar="N",
             min=1,
-            help="Keep the rows that hold N requests of --tokens at once, the smallest machine "
-            "first.",
+            help="For N requests of --tokens at once: the replicas that each row takes, the least "
+            "memory first.",
         ),
     ] = None,
     best: Annotated[
@@ -85,13 +85,13 @@ def matrix(
             engine=engine,
             arguments=flags,
             weights_gib=read_weights(weights_gib or [], models),
-            tokens=tokens,
+            tokens=read_tokens(tokens),
             users=users,
             best=best,
             progress=progress,
         )
     if users is not None and table.empty:
-        typer.echo(f"no row holds {users} requests; without --users each says its most", err=True)
+        typer.echo("no row holds a request; without --users each says why", err=True)
         return 1
     if target is not None:
         from kvplan.solver.explore.files import write_table
@@ -99,6 +99,25 @@ def matrix(
         write_table(table, target)
     print_table(table, target, as_json=as_json)
     return 0 if (table["status"] == "starts").any() else 1
+
+
+def read_tokens(text: str | None) -> int | None:
+    """Read --tokens: 32768, 32k (32,000) or 32K (32,768), as vLLM reads its lengths.
+
+    Raises
+    ------
+    InvalidProblem : no such count.
+    """
+    from kvplan.models import InvalidProblem
+    from kvplan.models.messages import shown
+
+    if text is None:
+        return None
+    scale = {"k": 1000, "K": 1024, "m": 10**6, "M": 2**20}.get(text[-1:], 1)
+    digits = text if scale == 1 else text[:-1]
+    if not digits.isdecimal() or not int(digits):
+        raise InvalidProblem.at("--tokens", "a length in tokens, such as 32768 or 32K", shown(text))
+    return int(digits) * scale
 
 
 def split_words(words: list[str]) -> tuple[list[str], list[str]]:
