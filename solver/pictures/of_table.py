@@ -48,7 +48,8 @@ def charts_over(table: pd.DataFrame, axes: Sequence[Scale]) -> tuple[Chart, ...]
         raise InvalidProblem.at("--out", "a row that has a plan", "none to draw")
     if len(axes) == 1:
         at = tuple(int(value) for value in table[axes[0].label])
-        return (Steps(f"What is decided over {axes[0].label}", axes[0], at, tuple(panels)),)
+        title = f"What is decided over {axes[0].label}{_gaps(panels)}"
+        return (Steps(title, axes[0], at, tuple(panels)),)
     varying = [panel for panel in panels if len(set(panel.values)) > 1] or panels[:1]
     return tuple(_heat(table, axes[0], axes[1], panel) for panel in varying)
 
@@ -69,13 +70,18 @@ def panel_of(table: pd.DataFrame, name: str) -> Panel:
     return Panel(scale_of(name), values)
 
 
+def _gaps(panels: Sequence[Panel]) -> str:
+    """Say what a gap means, where there is one."""
+    return " (blank: nothing fits)" if any(None in panel.values for panel in panels) else ""
+
+
 def _heat(table: pd.DataFrame, y: Scale, x: Scale, panel: Panel) -> Heat:
     """The first axis upwards, the second to the right; rows of the table are in that order."""
     at_y = tuple(dict.fromkeys(int(value) for value in table[y.label]))
     at_x = tuple(dict.fromkeys(int(value) for value in table[x.label]))
     width = len(at_x)
     rows = tuple(panel.values[start : start + width] for start in range(0, len(table), width))
-    title = f"{panel.scale.label} over {x.label} and {y.label}"
+    title = f"{panel.scale.label} over {x.label} and {y.label}{_gaps([panel])}"
     return Heat(title, x, y, panel.scale, at_x, at_y, rows)
 
 

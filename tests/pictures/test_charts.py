@@ -47,6 +47,7 @@ def test_a_staircase_has_every_decision_of_the_table() -> None:
     experts = [None if pd.isna(value) else int(value) for value in table["experts"]]
     assert list(chart.panels[1].values) == experts
     assert None in experts
+    assert chart.title == "What is decided over ranks.*.quota (blank: nothing fits)"
 
 
 def test_two_fields_make_a_heat_map_of_each_decision_that_varies() -> None:
