@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.models import InvalidProblem
+from kvplan.models import InvalidProblem, Problem
 from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Architecture, Attention
 from kvplan.models.engines.llamacpp import FLAGS
@@ -15,6 +15,7 @@ from kvplan.models.engines.llamacpp.placement import placement_problem
 from kvplan.models.engines.registry import Settings
 from kvplan.solver import plan
 from kvplan.solver.advise.llamacpp_placement import optimize
+from support.cli import run_kvplan
 
 GIB, MIB = 2**30, 2**20
 LAYERS = 8
@@ -96,14 +97,14 @@ def test_bad_input(given: dict[str, Any], message: str) -> None:
         placement_problem(model(), settings(**given))
 
 
-def test_files_are_read_from_the_header(tmp_path: Path) -> None:
+def gguf_file(folder: Path) -> Path:
+    """Two layers of eight experts each."""
     gguf = pytest.importorskip("gguf")
     import numpy as np
 
-    from kvplan.models.engines.architecture import load_model
-
-    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "qwen3moe")
-    for key, value in {"block_count": 2, "expert_count": 8, "expert_used_count": 2}.items():
+    writer = gguf.GGUFWriter(folder / "m.gguf", "qwen3moe")
+    counts = {"block_count": 2, "expert_count": 8, "expert_used_count": 2, "context_length": 4096}
+    for key, value in counts.items():
         writer.add_uint32(f"qwen3moe.{key}", value)
     for key in ("attention.head_count", "attention.head_count_kv", "embedding_length"):
         writer.add_uint32(f"qwen3moe.{key}", 4)
@@ -113,7 +114,36 @@ def test_files_are_read_from_the_header(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    known, weights = load_model(tmp_path / "m.gguf")
+    return folder / "m.gguf"
+
+
+@pytest.mark.parametrize("optimize", [["--optimize"], []])
+def test_cards_and_host_are_the_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], optimize: list[str]
+) -> None:
+    line = ["--engine", "llama.cpp", "--card", "23GiB@936GB/s", "--host", "120GiB@60GB/s"]
+    done = run_kvplan(capsys, "model", gguf_file(tmp_path), *line, *optimize)
+    assert (done.code, done.err) == (0, "")
+    problem = Problem.parse(done.out)
+    assert [rank.quota_bytes for rank in problem.ranks] == [23 * GIB, 120 * GIB]
+    assert "#   n_ctx_seq: 4096\n" in done.out
+    assert ("# set: -fit off -ngl 3" in done.out) == bool(optimize)
+
+
+def test_cards_without_a_host_are_no_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["--engine", "llama.cpp", "--card", "23GiB@936GB/s", "--optimize"]
+    done = run_kvplan(capsys, "model", gguf_file(tmp_path), *line)
+    assert (done.code, done.out) == (2, "")
+    assert "and --host BYTES@RATE" in done.err
+    assert "--available" not in done.err
+
+
+def test_files_are_read_from_the_header(tmp_path: Path) -> None:
+    from kvplan.models.engines.architecture import load_model
+
+    known, weights = load_model(gguf_file(tmp_path))
     assert (known.experts, known.experts_used) == (8, 2)
     place = placement_problem(known, settings(weights=weights)).place
     assert place is not None

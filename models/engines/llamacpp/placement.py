@@ -13,12 +13,24 @@ from kvplan.models.engines.llamacpp.caches import layer_row_bytes, layer_state_b
 from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
+from kvplan.models.plan import PlacementPlan
 from kvplan.models.problem import Problem
 from kvplan.models.units import parse_bytes
 
 _EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(down|gate|up|gate_up)_(?:ch)?exps\.")
 _LAYER = re.compile(r"blk\.(\d+)\.")
 HOST = "host"
+
+
+def is_placed(settings: Mapping[str, Any]) -> bool:
+    """Whether --card and --host are the budget: no other one is given."""
+    given = settings["card"] or settings["host"] is not None
+    return bool(given) and settings["available"] is None and settings.get("total_bytes") is None
+
+
+def placed_figures(placement: PlacementPlan) -> dict[str, str]:
+    """Return the figures of the log with the flags of a placement."""
+    return {"n_ctx_seq": str(placement.context_tokens)}
 
 
 def placement_problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:

@@ -27,6 +27,7 @@ from kvplan.models.engines.llamacpp.flags import (
     longest_context,
 )
 from kvplan.models.engines.llamacpp.offload import device_bytes, first_cached, layer_count
+from kvplan.models.engines.llamacpp.placement import is_placed, placed_figures, placement_problem
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.errors import InvalidProblem
@@ -40,6 +41,8 @@ SEQUENCE = "sequence"
 def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     """Make the problem whose plan is what llama.cpp 0.3.36 would allocate.
 
+    Where --card and --host are the budget, the file is placed on them instead.
+
     Raises
     ------
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
@@ -48,6 +51,8 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     if "," in str(settings["device"] or ""):
         expected = "one device (several are not modelled)"
         raise InvalidProblem.at("--device", expected, shown(settings["device"]))
+    if is_placed(settings):
+        return placement_problem(architecture, settings)
     bare = _problem(architecture, settings)
     return offering(
         bare,
@@ -176,6 +181,8 @@ def figures(
     architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
 ) -> dict[str, str]:
     """Return the figures of the log: n_ctx, n_ctx_seq, and cells and MiB of each cache."""
+    if plan.placement is not None:
+        return placed_figures(plan.placement)
     context = context_of(architecture, settings)
     lines = {"n_ctx": str(context.total), "n_ctx_seq": str(context.cells)}
     lines |= {"n_batch": str(context.batch), "n_ubatch": str(context.ubatch)}
