@@ -82,7 +82,9 @@ class Ran:
 
 def once(factory: pytest.TempPathFactory, name: str, run: Callable[[], Ran]) -> Ran:
     """Run something once for all the processes of a test session."""
-    folder = factory.getbasetemp().parent
+    folder = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # what the workers of this session share
     path = folder / f"{name}.json"
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
