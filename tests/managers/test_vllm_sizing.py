@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,65 +15,21 @@ from kvplan.models import Infeasible
 from kvplan.solver import plan
 from kvplan.solver.managers import vllm
 from kvplan.solver.managers.guard import LeftAlone, StartRefused
-from kvplan.solver.managers.vllm import builder, functions
+from kvplan.solver.managers.vllm import builder, functions, seams
 from kvplan.solver.managers.vllm.groups import regroup
 from kvplan.solver.managers.vllm.sizing import LOG
 from kvplan.solver.managers.vllm.start import start_of
 from kvplan.solver.managers.vllm.widths import _grouping, best_grouping
 from kvplan.solver.managers.workload import Workload
-from support.vllm_objects import config_object, spec_object
-
-VERSION = "0.32.0"
-FULL = {"kind": "full", "block_size": 16, "num_kv_heads": 2, "head_size": 32, "dtype": "float32"}
-SWA = {**FULL, "kind": "window", "window": 256}
-LENGTH = 4096
-AVAILABLE = 1 << 26
-LEAST_BLOCKS = 500  # the fake engine's limit; the longest request needs 571
-
-
-@dataclass
-class Group:
-    """KVCacheGroupSpec."""
-
-    layer_names: list[str]
-    kv_cache_spec: Any
-
-
-def specs(windows: int = 25, full: int = 4) -> dict[str, Any]:
-    kinds = [*[SWA] * windows, *[FULL] * full]
-    shared = {id(SWA): spec_object(SWA), id(FULL): spec_object(FULL)}
-    return {f"model.layers.{index}.attn": shared[id(kind)] for index, kind in enumerate(kinds)}
-
-
-def config(**changes: Any) -> Any:
-    return config_object({"max_model_len": LENGTH, "max_num_batched_tokens": 512, **changes})
-
-
-class Engine(ModuleType):
-    """vllm.v1.core.kv_cache_utils: vLLM's own grouping and sizing, by kvplan's rules."""
-
-    def __init__(self) -> None:
-        super().__init__("planning")
-        self.extra_blocks = 0
-
-    def get_kv_cache_groups(self, config: Any, specs: dict[str, Any]) -> list[Group]:
-        names = list(specs)
-        layout = start_of(config, [specs], [AVAILABLE], VERSION).layout()
-        return [
-            Group([names[i] for i in group.layers], specs[names[group.layers[0]]])
-            for group in layout.groups
-        ]
-
-    def get_kv_cache_configs(self, config: Any, workers: list[Any], memory: list[int]) -> list[Any]:
-        groups = self.get_kv_cache_groups(config, workers[0])
-        page = groups[0].kv_cache_spec.page_size_bytes
-        blocks = min(memory) // (page * max(len(group.layer_names) for group in groups))
-        if blocks < LEAST_BLOCKS:
-            raise ValueError("the estimated maximum model length is 16")
-        return [
-            SimpleNamespace(num_blocks=blocks + self.extra_blocks, kv_cache_groups=groups)
-            for _ in workers
-        ]
+from support.vllm_planning import (
+    AVAILABLE,
+    LEAST_BLOCKS,
+    VERSION,
+    Engine,
+    Group,
+    config,
+    specs,
+)
 
 
 @pytest.fixture
@@ -143,7 +97,7 @@ def test_a_count_that_differs_warns_and_stays(
     engine.extra_blocks = 1
     assert sized(engine) == OWN
     (warning,) = [record for record in log.records if record.levelno == logging.WARNING]
-    assert "vLLM sized 2049 blocks, kvplan plans 2048" in warning.getMessage()
+    assert "vLLM sized 2049, kvplan expects 2048 blocks" in warning.getMessage()
 
 
 def test_strict_refuses_a_count_that_differs(
@@ -152,7 +106,7 @@ def test_strict_refuses_a_count_that_differs(
     monkeypatch.setenv("KVPLAN", "check")
     monkeypatch.setenv("KVPLAN_STRICT", "1")
     engine.extra_blocks = 1
-    with pytest.raises(StartRefused, match="2049 blocks, kvplan plans 2048"):
+    with pytest.raises(StartRefused, match="2049, kvplan expects 2048 blocks"):
         sized(engine)
 
 
@@ -285,8 +239,8 @@ def test_register_is_idempotent_and_off_touches_nothing(
     core = SimpleNamespace(get_kv_cache_configs=engine.get_kv_cache_configs)
     engine.get_kv_cache_configs = core.get_kv_cache_configs  # type: ignore[method-assign]
     own = core.get_kv_cache_configs
-    monkeypatch.setitem(sys.modules, functions.UTILS, engine)
-    monkeypatch.setitem(sys.modules, functions.CORE, core)
+    monkeypatch.setitem(sys.modules, seams.UTILS, engine)
+    monkeypatch.setitem(sys.modules, seams.CORE, core)
     vllm.register()
     assert core.get_kv_cache_configs is own
     monkeypatch.setenv("KVPLAN", "check")
@@ -392,29 +346,3 @@ def test_a_count_of_blocks_that_is_given_is_explained_by_the_length_alone() -> N
     labelled = [r.text for r in refused.value.remedies if r.text.startswith("--")]
     assert len(labelled) == 1
     assert labelled[0].startswith("--max-model-len ")
-
-
-MOST_SECONDS = {"check": 0.02, "apply": 0.5}
-
-
-@pytest.mark.parametrize("mode", MOST_SECONDS)
-def test_a_start_with_sixty_layers_takes_little_time(
-    mode: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """CPU time, the best of five: imports come first."""
-    monkeypatch.setenv("KVPLAN", mode)
-    if mode == "apply":
-        workload(tmp_path, monkeypatch)
-    held = sixty_layers()
-    kept = engine.get_kv_cache_configs(config(), [held], [AVAILABLE])
-    groups = engine.get_kv_cache_groups
-    wrapped = functions.wrap(
-        lambda *_: kept if mode == "check" else engine.get_kv_cache_configs(*_), engine
-    )
-    seconds = []
-    for _ in range(5):
-        began = time.process_time()
-        wrapped(config(), [held], [AVAILABLE])
-        seconds.append(time.process_time() - began)
-    assert engine.get_kv_cache_groups == groups
-    assert min(seconds) < MOST_SECONDS[mode]

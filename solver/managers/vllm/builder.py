@@ -14,11 +14,11 @@ from typing import Any
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.solver.managers.vllm.groups import Groups, grouped
+from kvplan.solver.managers.vllm.seams import MARK
 from kvplan.solver.managers.vllm.sizing import Sizing, vllm_version
 
 HOOK = "get_kv_cache_config_builder_cls"
 NOMINAL_BYTES = 2**44
-MARK = "__kvplan__"
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 
 _BUILDERS: dict[str, str] = {}
@@ -65,7 +65,7 @@ def _method(own: type) -> Callable[[Any, Any, dict[str, Any]], Groups]:
         grouping = sizing.grouping(start) if start else None
         dealt = None
         if grouping is not None:
-            deal = grouped(grouping, groups)
+            deal = grouped(grouping.group_layers, groups)
             dealt = sizing.guard.attempt(lambda: deal(vllm_config, dict(kv_cache_spec)))
         return groups(vllm_config, kv_cache_spec) if dealt is None else dealt
 

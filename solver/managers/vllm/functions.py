@@ -12,14 +12,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from kvplan.solver.managers.vllm.groups import grouped
-from kvplan.solver.managers.vllm.sizing import Configs, Sizing, vllm_version
+from kvplan.solver.managers.vllm.configs import Configs
+from kvplan.solver.managers.vllm.groups import groups_replaced
+from kvplan.solver.managers.vllm.seams import CORE, FUNCTION, MARK
+from kvplan.solver.managers.vllm.sizing import Sizing, vllm_version
 from kvplan.solver.managers.vllm.start import Start
-
-UTILS, PLANNING = "vllm.v1.core.kv_cache_utils", "vllm.v1.core.kv_cache_planning"
-CORE = "vllm.v1.engine.core"
-FUNCTION, GROUPS = "get_kv_cache_configs", "get_kv_cache_groups"
-MARK = "__kvplan__"
 
 
 def install(home: str, *, deals: bool) -> None:
@@ -88,10 +85,6 @@ def _dealt(
     grouping = sizing.grouping(start)
     if grouping is None:
         return None
-    groups = getattr(module, GROUPS)
-    setattr(module, GROUPS, grouped(grouping, groups))
-    try:
+    with groups_replaced(module, grouping.group_layers):
         configs = sizing.guard.attempt(planned)
-    finally:
-        setattr(module, GROUPS, groups)
     return configs if configs is not None and sizing.agrees(start, configs) else None

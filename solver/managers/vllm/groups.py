@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from kvplan.solver.managers.guard import LeftAlone
-from kvplan.solver.managers.vllm.widths import Grouping
+from kvplan.solver.managers.vllm.seams import GROUPS
 
 Groups = list[Any]
 
@@ -51,15 +53,30 @@ def _check_group(group: Any) -> None:
 
 
 def grouped(
-    grouping: Grouping, own: Callable[..., Groups]
+    group_layers: int, own: Callable[..., Groups]
 ) -> Callable[[Any, dict[str, Any]], Groups]:
-    """get_kv_cache_groups as a plan wants it: vLLM's own groups, or those dealt anew."""
+    """get_kv_cache_groups as a plan wants it: groups dealt anew, or vLLM's own (0)."""
 
     def planned(config: Any, kv_cache_spec: dict[str, Any]) -> Groups:
         names = list(kv_cache_spec)
         groups = own(config, kv_cache_spec)
-        if not grouping.group_layers:
-            return groups
-        return regroup(groups, names, grouping.group_layers)
+        return regroup(groups, names, group_layers) if group_layers else groups
 
     return planned
+
+
+@contextmanager
+def groups_replaced(module: ModuleType, group_layers: int) -> Iterator[None]:
+    """Let vLLM's planning module deal groups of at most so many layers; 0: its own groups."""
+    groups = getattr(module, GROUPS)
+    setattr(module, GROUPS, grouped(group_layers, groups))
+    try:
+        yield
+    finally:
+        setattr(module, GROUPS, groups)
+
+
+def group_sizes(configs: Sequence[Any]) -> tuple[int, ...]:
+    """Layers of every group of some KVCacheConfigs, over all pipeline stages."""
+    groups = zip(*(config.kv_cache_groups for config in configs), strict=True)
+    return tuple(len({name for group in alike for name in group.layer_names}) for alike in groups)

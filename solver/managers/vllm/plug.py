@@ -9,9 +9,8 @@ from kvplan.models.engines.vllm.launch.versions import version_of
 from kvplan.solver.managers.environment import is_strict
 from kvplan.solver.managers.guard import Guard
 from kvplan.solver.managers.vllm import builder, functions
+from kvplan.solver.managers.vllm.seams import PLANNING, UTILS, groups_before_memory
 from kvplan.solver.managers.vllm.sizing import LOG, vllm_version
-
-BUILDER_FROM = (0, 33, 0)
 
 
 def plug_in() -> None:
@@ -28,8 +27,8 @@ def plug_in() -> None:
 
 
 def _plug_in(version: str) -> None:
-    if version_of(version.split("+")[0]).number < BUILDER_FROM:
-        functions.install(functions.UTILS, deals=True)
+    if not groups_before_memory(version_of(version.split("+")[0])):
+        functions.install(UTILS, deals=True)
     else:
         builder.install()
-        functions.install(functions.PLANNING, deals=False)
+        functions.install(PLANNING, deals=False)

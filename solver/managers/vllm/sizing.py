@@ -14,14 +14,14 @@ from kvplan.models.problem import Problem
 from kvplan.solver.managers.environment import Settings, is_strict, settings_of
 from kvplan.solver.managers.guard import Guard
 from kvplan.solver.managers.texts import budget_text, gain, refusal_text, splits_text
+from kvplan.solver.managers.vllm.configs import Configs, difference
+from kvplan.solver.managers.vllm.groups import group_sizes
 from kvplan.solver.managers.vllm.start import Start, start_of
 from kvplan.solver.managers.vllm.widths import Grouping, best_grouping, own_grouping
 from kvplan.solver.managers.workload import Workload, load_workload
 from kvplan.solver.solve.plan import plan
 
 LOG = logging.getLogger("vllm.kvplan")  # below vLLM's own, so that its handlers print it
-
-Configs = list[Any]
 
 
 def vllm_version() -> str:
@@ -80,17 +80,16 @@ class Sizing:
         return bool(self.guard.attempt(lambda: self._agrees(start, configs)))
 
     def _agrees(self, start: Start, configs: Configs) -> bool:
-        sizes, blocks = _group_sizes(configs), int(configs[0].num_blocks)
+        sizes, blocks = group_sizes(configs), int(configs[0].num_blocks)
         problem = start.problem(_width(start, sizes))
         answer = plan(problem)
         LOG.info("kvplan: the budget\n%s", budget_text(answer, problem))
-        if blocks != answer.blocks[POOL]:
-            self.guard.fail(
-                f"vLLM sized {blocks} blocks, kvplan plans {answer.blocks[POOL]} in the same "
-                f"{len(sizes)} groups of layers"
-            )
-            return False
         word = f"{len(sizes)} group{'' if len(sizes) == 1 else 's'} of layers"
+        different = difference(answer, configs)
+        if different is not None:
+            where, expected, got = different
+            self.guard.fail(f"{where}: vLLM sized {got}, kvplan expects {expected}, in {word}")
+            return False
         LOG.info("kvplan: vLLM %s and kvplan agree: %d blocks, %s", self.version, blocks, word)
         return True
 
@@ -108,12 +107,6 @@ class Sizing:
         if self.settings.workload_file is None:
             return Workload(requests=[{"capacity": start.serving.length_tokens}])
         return load_workload(self.settings.workload_file)
-
-
-def _group_sizes(configs: Configs) -> tuple[int, ...]:
-    """Layers of every group, over all pipeline stages."""
-    groups = zip(*(config.kv_cache_groups for config in configs), strict=True)
-    return tuple(len({name for group in alike for name in group.layer_names}) for alike in groups)
 
 
 def _width(start: Start, sizes: tuple[int, ...]) -> int:

@@ -107,20 +107,3 @@ def start_of(
     )
     override = config.cache_config.num_gpu_blocks_override
     return Start(layers, serving, workers, fits_length(config), override)
-
-
-def question(
-    config: Any,
-    kv_cache_specs: Sequence[Mapping[str, Any]],
-    available_bytes: Sequence[int],
-    *,
-    version: str,
-) -> Problem:
-    """The problem whose plan is what vLLM does with its own groups; parameters as `start_of`.
-
-    Raises
-    ------
-    InvalidProblem : a version, a spec's class or a layout that kvplan does not know, by name.
-    LeftAlone : what is left to vLLM.
-    """
-    return start_of(config, kv_cache_specs, available_bytes, version).problem()
