@@ -145,16 +145,40 @@ def test_strict_fails_the_start_with_kvplans_text(ran: Ran, at: int, word: str) 
     assert word in ran.answer[at]["error"]
 
 
-def test_tensor_parallel_ranks_in_processes(folder: Path) -> None:
-    """Two workers and the engine core, each a process that loads the plugin."""
+@pytest.fixture(scope="module")
+def ranks(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Two workers and the engine core, each a process that loads the plugin: apply, check, off."""
     two = {"arguments": {"tensor_parallel_size": 2, "distributed_executor_backend": "mp"}}
-    ran = generate(
-        folder,
-        start("apply", file=workload(folder), **two),
-        KVPLAN="apply",
-        VLLM_ENABLE_V1_MULTIPROCESSING="1",
-        VLLM_CPU_OMP_THREADS_BIND="0|1",
+    return once(
+        tmp_path_factory,
+        "vllm_ranks",
+        lambda: generate(
+            folder,
+            start("apply", file=workload(folder), **two),
+            start("check", **two),
+            start("off", **two),
+            KVPLAN="check",
+            VLLM_ENABLE_V1_MULTIPROCESSING="1",
+            VLLM_CPU_OMP_THREADS_BIND="0|1",
+        ),
     )
-    assert len(ran.answer[0]["generated"]) == 2
-    assert "kvplan: vLLM 0.32.0 and kvplan agree" in ran.log
-    assert "15 groups of layers" in ran.log
+
+
+def test_tensor_parallel_ranks_in_processes_generate_the_same(ran: Ran, ranks: Ran) -> None:
+    applied, checked, off = (answer["generated"] for answer in ranks.answer)
+    assert checked == off
+    alone = ran.answer[2]["generated"]
+    for own, planned, one in zip(off, applied, alone, strict=True):
+        assert planned[0] == own[0] == one[0]
+        assert planned[1] == pytest.approx(own[1], abs=5e-6)
+
+
+def test_tensor_parallel_ranks_have_the_count_that_kvplan_logs(ran: Ran, ranks: Ran) -> None:
+    """Each rank holds half of the heads in as many bytes: twice the blocks of one."""
+    said = re.findall(
+        r"kvplan: vLLM 0\.32\.0 and kvplan agree: (\d+) blocks, (\d+) groups", ranks.log
+    )
+    applied, checked, off = (answer["blocks"] for answer in ranks.answer)
+    assert said == [(str(applied), "15"), (str(checked), "8")]
+    assert checked == off == 2 * ran.answer[2]["blocks"]
+    assert applied == 2 * ran.answer[1]["blocks"]
