@@ -262,8 +262,8 @@ assert list(held["requests"]) == [15, 6, 19, 40]
 #   `--allow-context-overflow`, vramscout says that it doesn't fit, llmfit counts requests of
 #   40,960. kvplan and aiconfigurator don't object: check that yourself.
 #
-# **How they ran.** Without a network. kvfit reads only from the hub: in a scratch copy, a local
-# stand-in answered for the hub with configs, a list of layers and the sizes above. vramscout reads
+# **How they ran.** Without a network. kvfit reads only from the hub: its download function was
+# replaced by a stand-in that gives configs, a list of layers and the sizes above. vramscout reads
 # a local config, but a mixture of experts only with the hub's metadata: the number of experts was
 # left out, so its weights don't count here. llmfit ran on its own database, with 320 GB of GPU
 # memory and bfloat16 weights; its caches are those of `concurrency`, for Qwen3-32B of `plan`.
