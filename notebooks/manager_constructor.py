@@ -18,8 +18,9 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
+import torch
 
-from kvplan import Infeasible, Planner, Problem, plan_together
+from kvplan import Infeasible, Planner, Problem, plan, plan_together
 from kvplan.models.measured.local import LocalView
 from kvplan.models.ranks import Rank, RankMemory
 from kvplan.solver.agree import Hub
@@ -147,7 +148,7 @@ def wake(manager):
 with ThreadPoolExecutor(8) as threads:
     plans = list(threads.map(wake, managers))
 held = plans[0]
-print("digests", {plan.digest[:8] for plan in plans})
+print("digests", {each.digest[:8] for each in plans})
 print("blocks ", dict(held.blocks), "of which floor", dict(held.floors))
 print("long   ", held.requests[0].capacity, "tokens; chunk", held.prefill_chunk)
 
@@ -172,24 +173,126 @@ for gib in (0, 1, 2, 3, 4, 6, 8, 12):
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), dpi=80)
-for plan, axis, title in zip((first, held), axes, ("after start", "after wake"), strict=True):
-    names = [rank.name for rank in plan.ranks]
+for answer, axis, title in zip((first, held), axes, ("after start", "after wake"), strict=True):
+    names = [rank.name for rank in answer.ranks]
     bottom = [0.0] * len(names)
-    for pool in plan.blocks:
-        lines = [next(x for x in rank.ledger if x.consumer == pool) for rank in plan.ranks]
+    for pool in answer.blocks:
+        lines = [next(x for x in rank.ledger if x.consumer == pool) for rank in answer.ranks]
         heights = [line.bytes / GIB for line in lines]
         axis.bar(names, heights, bottom=bottom, label=f"pool {pool}")
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    tops = [rank.phases["prefill"] / GIB for rank in plan.ranks]
+    tops = [rank.phases["prefill"] / GIB for rank in answer.ranks]
     staging = [top - low for top, low in zip(tops, bottom, strict=True)]
     axis.bar(names, staging, bottom=bottom, label="staging, in prefill")
-    axis.plot(names, [rank.quota / GIB for rank in plan.ranks], "k_", ms=16, label="quota")
+    axis.plot(names, [rank.quota / GIB for rank in answer.ranks], "k_", ms=16, label="quota")
     axis.set_title(title)
     axis.set_ylim(0, 42)
 axes[0].set_ylabel("GiB on a rank")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncol=4)
 figure.tight_layout(rect=(0, 0.09, 1, 1))
 plt.show()
+
+# %% [markdown]
+# ## Real tensors
+#
+# Does a server get what the plan says? Try it with memory that is really allocated: a manager as
+# small as one can be, on the CPU (it needs torch). Each pool is one tensor, allocated as planned. A
+# request takes a block of `full` for every 16 tokens; of `window` it keeps only what the next token
+# still sees.
+
+# %%
+SMALL = Problem.parse("""
+ranks: [{name: cpu, quota: 4MiB}]
+tokens_per_block: 16
+pools:
+  - {name: full, bytes: 1KiB, reserved_blocks: 1}
+  - {name: window, bytes: 1536, reserved_blocks: 1}
+caches:
+  - {name: full, pool: full, kind: full}
+  - {name: window, pool: window, kind: window, window: 128}
+batches:
+  - name: together
+    requests:
+      - {name: long, capacity: 100000, fit: capacity}
+      - {name: short, capacity: 500, count: 8}
+""")
+
+
+class Tensors:
+    """Pools of real memory; block 0 of each is reserved."""
+
+    def __init__(self, problem, answer):
+        sizes = {pool.name: sum(int(part.bytes) for part in pool.layout) for pool in problem.pools}
+        self.data = {
+            pool: torch.zeros(count, sizes[pool], dtype=torch.uint8)  # [block, byte]
+            for pool, count in answer.blocks.items()
+        }
+        self.free = {pool: list(range(1, count)) for pool, count in answer.blocks.items()}
+        self.windows = {cache.pool: cache.window for cache in problem.caches}
+
+    def admit(self, tokens):
+        """Hold so many tokens, one after the other; False once a pool has no free block."""
+        held = {pool: {} for pool in self.data}
+        for token in range(tokens):
+            for pool, window in self.windows.items():
+                first = 0 if window is None else max(0, token + 1 - window)
+                for index in [i for i in held[pool] if (i + 1) * 16 <= first]:
+                    self.free[pool].append(held[pool].pop(index))
+                if token // 16 not in held[pool]:
+                    if not self.free[pool]:
+                        return False
+                    held[pool][token // 16] = block = self.free[pool].pop()
+                    self.data[pool][block] = 1  # write to it, as a kernel would
+        return True
+
+
+def serve(longest):
+    """Whether eight short requests and a long one fit at once."""
+    tensors = Tensors(SMALL, small)
+    return all(tensors.admit(tokens) for tokens in [500] * 8 + [longest])
+
+
+small = plan(SMALL)
+capacity = small.requests[0].capacity
+allocated = sum(data.numel() for data in Tensors(SMALL, small).data.values())
+print(f"allocated {allocated:_} B of {small.ranks[0].quota:_} B; planned {small.ranks[0].used:_} B")
+print(f"longest request {capacity:_} tokens: fits {serve(capacity)}")
+print(f"one token more  {capacity + 1:_} tokens: fits {serve(capacity + 1)}")
+assert allocated == small.ranks[0].used
+assert serve(capacity)
+assert not serve(capacity + 1)
+
+# %% [markdown]
+# ## Inside vLLM, SGLang and others
+#
+# You need no constructor of your own there: kvplan is a plug-in of vLLM (0.19 to 0.33) and SGLang
+# (0.5.23), found once it is installed beside them and off until `KVPLAN` is set. For TensorRT-LLM's
+# KVCacheManagerV2 and for ATOM there are functions that turn their objects into a problem, and a
+# plan into theirs; they were tested on recorded figures, not run.
+#
+# | variable | meaning |
+# |---|---|
+# | `KVPLAN` | `off` (default), `check`: compares and explains, `apply`: sizes |
+# | `KVPLAN_WORKLOAD` | a file with the requests that you expect |
+# | `KVPLAN_STRICT=1` | a warning fails the start |
+# | `KVPLAN_MAX_GROUPS` | vLLM: most groups of layers (16) |
+#
+# What it buys, in steps until 200 mixed requests are done, in the engines' own schedulers and
+# allocators ([what was run, and all rows](../solver/managers/README.md)):
+#
+# | replay | engine's own | planned |
+# |---|---|---|
+# | vLLM, gemma-3-27b, 16 GiB | 2,805 | 2,689 |
+# | vLLM, gpt-oss-120b, 4 GiB | 2,400 | 2,400 |
+# | SGLang, gpt-oss-120b, 16 GiB | 1,408 | 1,010 |
+# | SGLang, MiMo-V2-Flash, 16 GiB | 3,029 | 1,038 |
+# | SGLang, Qwen3-Next, 12 GiB | 2,350 | 1,839 |
+#
+# The price: SGLang's window pool shrinks, from 207,125 tokens to 41,084 with gpt-oss-120b, so that
+# fewer cached prefixes keep their windows. These replays reuse no prefix. Where yours do, say with
+# `prefixes` in the workload file how many must stay, or stay with `check`. In vLLM all layers share
+# one pool, so the width of its groups of layers is all that a plan can change; where nothing is
+# padded (gpt-oss) it changes nothing.
 
 # %% [markdown]
 # ## Recommendation
@@ -202,7 +305,7 @@ print(f"GiB that this server can give away and keep its requests: {spare:.2f}")
 # What the text below says.
 assert beyond[1] == "1.08 GiB"
 assert rows[-1][2] == (11568, 193_792, 1024)
-assert {plan.digest for plan in plans} == {held.digest}
+assert {each.digest for each in plans} == {held.digest}
 assert min(first.ranks, key=lambda rank: rank.quota).name == "tp1"
 
 # %% [markdown]

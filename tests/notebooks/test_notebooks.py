@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -28,6 +29,8 @@ def test_source_and_notebook_have_the_same_cells(source: Path) -> None:
 
 @each_source
 def test_a_notebook_runs_and_prints_what_is_stored(source: Path) -> None:
+    if "\nimport torch\n" in source.read_text() and find_spec("torch") is None:
+        pytest.skip("no tensors without torch")
     stored = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
     assert outputs(stored) == outputs(execute(source)), REFRESH
     shown = [kind for _, kinds in outputs(stored) for kind in kinds]
