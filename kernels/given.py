@@ -7,7 +7,7 @@ do windows that differ in their reach alone. Arrays are used only where no produ
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvplan.kernels.instance import CacheRule, FixedRequests, GivenRequests
 from kvplan.kernels.need import NeedTerm, blocks, placeholder_blocks
@@ -40,19 +40,19 @@ class GivenBlocks:
         self._most_history = 0
         if self._columns is None:
             self._rows = [row for row in requests if row[0]]
-            histories: Any = [history for _, history, _ in self._rows]
+            histories = [history for _, history, _ in self._rows]
             if histories:
                 self.least_history, self._most_history = min(histories), max(histories)
         else:
-            histories = self._columns[1]
-            self.least_history, self._most_history = int(histories.min()), int(histories.max())
+            self.least_history = self._columns.least_history
+            self._most_history = self._columns.most[1]
         self.attends = self.least_history is not None
 
     @cached_property
     def _number(self) -> int:
         """Requests, those without tokens included."""
         if self._columns is not None:
-            return int(self._columns[2].sum())
+            return int(self._columns.rows[2].sum())
         return sum([count for _, _, count in self._requests])
 
     @cached_property
@@ -93,13 +93,13 @@ class GivenBlocks:
             return {term: _sum(self._rows, term) for term in terms}
         if not self._is_narrow(terms):
             return {term: _sum(self._requests, term) for term in terms}
-        return _array_totals(self._columns, terms)
+        return _array_totals(self._columns.rows, terms)
 
     def _is_narrow(self, terms: Iterable[NeedTerm]) -> bool:
         """Whether no product or sum of these terms leaves int64."""
         assert self._columns is not None
-        capacity, _, count = self._columns
-        largest, times = int(capacity.max()), int(count.max()) * len(count)
+        largest, _, count = self._columns.most
+        times = count * len(self._requests)
         for term in terms:
             bounds = (*term[1:7], term.least, *(term.scratch or ()))
             if max([each for each in bounds if each is not None]) >= SAFE:
@@ -109,8 +109,16 @@ class GivenBlocks:
         return True
 
 
-def _arrays_of(requests: Sequence[FixedRequests]) -> tuple[Any, Any, Any] | None:
-    """Capacity, history and count by request; None where a figure is too large, or 0 tokens."""
+class Columns(NamedTuple):
+    """Given requests as int64 arrays, and the ends of their figures, read in one pass each."""
+
+    rows: Any  # [3, request]: capacity, history and count
+    most: Sequence[int]  # by row
+    least_history: int
+
+
+def _arrays_of(requests: Sequence[FixedRequests]) -> Columns | None:
+    """The columns of the requests; None where a figure is too large, or 0 tokens."""
     import numpy as np
 
     if isinstance(requests, GivenRequests):
@@ -121,9 +129,8 @@ def _arrays_of(requests: Sequence[FixedRequests]) -> tuple[Any, Any, Any] | None
         rows = np.array(columns, dtype=np.int64)  # [3, request]
     except OverflowError:
         return None
-    if int(rows.max()) >= SAFE or not rows[0].all():
-        return None
-    return rows[0], rows[1], rows[2]
+    most, least = rows.max(1).tolist(), rows.min(1).tolist()
+    return Columns(rows, most, least[1]) if max(most) < SAFE and least[0] else None
 
 
 def _sum(rows: Iterable[tuple[int, int, int]], term: NeedTerm) -> int:
@@ -133,11 +140,11 @@ def _sum(rows: Iterable[tuple[int, int, int]], term: NeedTerm) -> int:
     return total
 
 
-def _array_totals(columns: tuple[Any, Any, Any], terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:
+def _array_totals(rows: Any, terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:
     """Sums over int64 arrays; windows that differ in their reach alone share a pass."""
     import numpy as np
 
-    capacity, history, count = columns
+    capacity, history, count = rows
     found: dict[NeedTerm, int] = {}
     windows: dict[NeedTerm, list[NeedTerm]] = {}
     for term in terms:

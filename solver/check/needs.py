@@ -149,30 +149,43 @@ class BatchNeed:
 
     def given(self, flight: int) -> list[int]:
         """Blocks that the given requests hold on their own, by rule."""
-        loads, prefix = [*zip(*self._columns, strict=True)], self._prefix
-        if len(loads) < MANY:
+        if len(self._columns[0]) < MANY:
+            loads, prefix = [*zip(*self._columns, strict=True)], self._prefix
             return [
                 sum([n * own_blocks(rule, (c, h, n), flight, prefix) for c, h, n in loads])
                 for rule in self._rules
             ]
-        load, longest, known = self._arrays(flight), max(self._ends), dict[tuple[Any, ...], int]()
-        found = []
-        for rule in self._rules:
-            key: tuple[Any, ...] = rule[2:]
-            if rule.kind == "live" and not rule.scratch and longest < rule.window:
-                key = ("full", rule.t, rule.x)  # no history has outgrown the window
-            if key not in known:  # alike rules are counted once
-                known[key] = int(load[2] @ own_blocks(rule, load, flight, prefix))
-            found.append(known[key])
+        return self._counted(self._arrays(flight), flight)
+
+    def _counted(self, load: Load, flight: int) -> list[int]:
+        """The same of many requests: rules that differ in their window alone share a pass."""
+        import numpy as np
+
+        longest, alike = max(self._ends), dict[tuple[Any, ...], list[int]]()
+        for at, rule in enumerate(self._rules):
+            is_whole = rule.kind in ("full", "state")
+            if rule.kind == "live" and not rule.scratch:
+                is_whole = longest < rule.window  # no history has outgrown the window
+            key = (rule.t, rule.x) if is_whole else (*rule[2:6], *rule[7:])
+            alike.setdefault(key, []).append(at)
+        found = [0] * len(self._rules)
+        for key, places in alike.items():
+            rule, differ = self._rules[places[0]], len(key) > 2
+            if differ:
+                windows: Ints = np.array([[self._rules[at].window] for at in places], load[0].dtype)
+                rule = rule._replace(window=windows)  # [rule, 1]
+            totals: Ints = own_blocks(rule, load, flight, self._prefix) @ load[2]
+            for place, at in enumerate(places):
+                found[at] = int(totals[place] if differ else totals)
         return found
 
     def _arrays(self, flight: int) -> Load:
         """The columns as arrays, of plain integers where 64 bits are too few."""
         import numpy as np
 
-        rules, (capacities, _, counts) = self._rules, self._columns
+        rules, capacities = self._rules, self._columns[0]
         wide = max([sum(rule[3:8]) for rule in rules], default=0) + flight + max(capacities)
-        wide *= sum(counts) * max([1, *(rule.scratch[0] for rule in rules if rule.scratch)])
+        wide *= self._requests * max([1, *(rule.scratch[0] for rule in rules if rule.scratch)])
         kind = np.int64 if wide < 2**62 else object
         capacity, history, count = [np.array(column, kind) for column in self._columns]
         return capacity, history, count

@@ -205,10 +205,15 @@ def drawn_rule(rng: random.Random) -> Rule:
 
 @pytest.mark.parametrize("scale", [1, 2**40, 2**55])
 def test_many_requests_need_what_each_of_them_needs(scale: int) -> None:
-    """Columns of 64 bits, and of Python integers where those could be too few."""
+    """Columns of 64 bits, and of Python integers where those could be too few.
+
+    Some rules differ in their window alone, which is outgrown by some requests, or by none.
+    """
     rng = random.Random(scale)
     for _ in range(300):
-        rule, prefix = drawn_rule(rng), rng.choice((0, 0, 17))
+        rules, prefix = [drawn_rule(rng), drawn_rule(rng)], rng.choice((0, 0, 17))
+        rules += [rules[0]._replace(window=rng.randint(1, 250) * step) for step in (1, scale)]
+        rules.append(rules[2]._replace(sink=rng.randint(0, 3), window=rng.randint(1, 60)))
         loads = []
         for _ in range(rng.choice((1, 24, 40))):
             capacity = rng.randint(0, 200) * scale
@@ -216,8 +221,8 @@ def test_many_requests_need_what_each_of_them_needs(scale: int) -> None:
         rows = [{"capacity": c, "history": h, "count": n} for c, h, n in loads]
         batch = Batch.model_validate({"name": "b", "shared_prefix": prefix, "requests": rows})
         held = [load for load in loads if load[0] and load[2]]
-        each = [load[2] * own_blocks(rule, load, 0, prefix) for load in held]
-        assert BatchNeed([rule], 1, batch).given(0) == [sum(each)]
+        each = [[load[2] * own_blocks(rule, load, 0, prefix) for load in held] for rule in rules]
+        assert BatchNeed(rules, 1, batch).given(0) == [sum(mine) for mine in each]
 
 
 def test_a_kept_check_may_be_asked_again() -> None:
