@@ -16,7 +16,7 @@ from ortools.sat.python import cp_model
 
 from kvplan.models.errors import SolverError
 from kvplan.solver.cpsat.configurations import Configuration, configured
-from kvplan.solver.place.search.spread import Slot, Spread, Spreading, Tensor, measure
+from kvplan.solver.place.search.spread import Slot, Spread, Spreading, Tensor
 
 SLICE = 12.0
 Kind = tuple[tuple[Tensor, ...], Tensor]
@@ -35,7 +35,7 @@ class SpreadProgram:
     """Variables and rows of a placement program."""
 
     def __init__(self, spread: Spread, rows: Iterable[Row] = ()) -> None:
-        self.spread, self.model = spread, cp_model.CpModel()
+        self.spread, self.model, self.clock = spread, cp_model.CpModel(), spread.clock()
         self.places = range(len(spread.spaces))
         self.kinds: list[Kind] = list(
             dict.fromkeys((slot.experts, t) for slot in spread.slots for t in slot.experts)
@@ -174,19 +174,19 @@ class SpreadProgram:
         return self._time()
 
     def _time(self) -> Any:
-        """Picoseconds a token: slots, experts on the host less what cards save, hops."""
-        spread, total = self.spread, 0
-        for at, space in enumerate(spread.spaces):
-            total += self.over(at, (space.picoseconds(slot.read) for slot in spread.slots))
+        """Ticks a token: slots, experts on the host less what cards save, hops."""
+        spread, clock, total = self.spread, self.clock, 0
+        for at in self.places:
+            total += self.over(at, (clock.of(at, slot.read) for slot in spread.slots))
         if spread.host is not None:
-            home = spread.spaces[spread.host]
-            total += sum(home.time_of(t) for slot in spread.slots for t in slot.experts)
+            tensors = (tensor for slot in spread.slots for tensor in slot.experts)
+            total += sum(clock.of_tensor(spread.host, tensor) for tensor in tensors)
         for (_, at, k), var in self.moved.items():
             tensor = self.kinds[k][1]
-            away = 0 if spread.host is None else spread.spaces[spread.host].time_of(tensor)
-            total += (spread.spaces[at].time_of(tensor) - away) * var
+            away = 0 if spread.host is None else clock.of_tensor(spread.host, tensor)
+            total += (clock.of_tensor(at, tensor) - away) * var
         if spread.hop:
-            total += spread.hop * (sum(self.used) - 1 + 2 * sum(self.apart))
+            total += clock.hop * (sum(self.used) - 1 + 2 * sum(self.apart))
         return total
 
     def hint(self, answer: Spreading) -> None:
@@ -257,7 +257,7 @@ def best_spreading(
         program.model.minimize(form)
         if answer is not None:
             program.hint(answer)
-        found, closed = _solved(program, slice_time)
+        found, value, closed = _solved(program, form, slice_time)
         if found is None:
             if closed:
                 return None
@@ -269,23 +269,25 @@ def best_spreading(
         if not proven:
             break
         program.model.clear_objective()
-        costs = measure(spread, answer).cost(spread.objectives)
-        program.model.add(form <= costs[[*spread.objectives, "spaces"].index(name)])
+        program.model.add(form <= value)
     return None if answer is None else answer._replace(is_proven=proven)
 
 
-def _solved(program: SpreadProgram, slice_time: float) -> tuple[Spreading | None, bool]:
-    """The best solution found, and whether nothing is better (or there is none)."""
+def _solved(
+    program: SpreadProgram, form: Any, slice_time: float
+) -> tuple[Spreading | None, int, bool]:
+    """The best solution found, its value, and whether nothing is better (or there is none)."""
     best: Spreading | None = None
+    value = 0
     for configuration in (Configuration.PRESOLVE, Configuration.LP_SEARCH):
         if best is not None:
             program.hint(best)
         solver = configured(slice_time / 2, 5 * slice_time, configuration)
         status = solver.solve(program.model)
         if status == cp_model.INFEASIBLE:
-            return None, True
+            return None, 0, True
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            best = program.read(solver)
+            best, value = program.read(solver), solver.value(form)
         if status == cp_model.OPTIMAL:
-            return best, True
-    return best, False
+            return best, value, True
+    return best, value, False

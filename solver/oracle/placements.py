@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise, product
 from typing import Any
 
-SECOND = 10**12  # picoseconds
+PICOSECOND = Fraction(1, 10**12)
 
 Layer = tuple[int, int, int, Sequence[tuple[int, Sequence[int]]], bool]
 """Bytes in load, bytes else, bytes read, expert tensors (bytes, reads), whether it is a layer."""
@@ -23,8 +24,11 @@ def best_cost(
     *,
     hop: int = 0,
     mirror: bool = False,
-) -> tuple[int, ...] | None:
-    """The least costs in order, the count of spaces last, over all placements; None: none fits."""
+) -> tuple[int | Fraction, ...] | None:
+    """The least costs in order, the count of spaces last, over all placements; None: none fits.
+
+    Time is in seconds, exact.
+    """
     costs = []
     for cuts in combinations_with_replacement(range(len(layers) + 1), len(memories) - 1):
         where = [
@@ -99,19 +103,19 @@ def _cost(
     experts: Sequence[Sequence[int]],
     objectives: Sequence[str],
     hop: int,
-) -> tuple[int, ...]:
-    costs = {"layers_on_gpu": 0, "experts_on_gpu": 0, "speed": 0}
+) -> tuple[int | Fraction, ...]:
+    costs = dict.fromkeys(("layers_on_gpu", "experts_on_gpu", "speed"), Fraction(0))
     for layer, own, homes in zip(layers, where, experts, strict=True):
         costs["layers_on_gpu"] += own == host and layer[4]
         costs["experts_on_gpu"] += sum(home == host for home in homes)
         costs["speed"] += _time(layer[2], memories[own][4])
         for (_, reads), home in zip(layer[3], homes, strict=True):
             costs["speed"] += sum(_time(read, memories[home][4]) for read in reads)
-        costs["speed"] += 2 * hop if any(home != own for home in homes) else 0
+        costs["speed"] += 2 * hop * PICOSECOND * any(home != own for home in homes)
     spaces = len(set(where))
-    costs["speed"] += hop * (spaces - 1)
-    return (*(int(costs[name]) for name in objectives), spaces)
+    costs["speed"] += hop * PICOSECOND * (spaces - 1)
+    return (*(costs[name] for name in objectives), spaces)
 
 
-def _time(count: int, rate: int) -> int:
-    return count * SECOND // rate if rate else 0
+def _time(count: int, rate: int) -> Fraction:
+    return Fraction(count, rate) if rate else Fraction(0)

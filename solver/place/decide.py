@@ -11,6 +11,7 @@ from kvplan.solver.place.search.device_order import best_order
 from kvplan.solver.place.search.pipeline_stages import Pipeline, Reach, Stages, evened
 from kvplan.solver.place.search.slices import shortest
 from kvplan.solver.place.search.spread import (
+    Cost,
     Objective,
     Spread,
     Spreading,
@@ -34,7 +35,7 @@ class Decision(NamedTuple):
     order: tuple[int, ...]
     ends: tuple[int, ...]
     experts: tuple[tuple[int, ...], ...]
-    cost: tuple[int, ...]
+    cost: Cost
     pipelined: bool = False
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kvplan.solver.place.search.clock import Clock
 from kvplan.solver.place.search.spread import Spread, Tensor
 
 
@@ -17,7 +18,7 @@ class Kept(NamedTuple):
 
     Attributes
     ----------
-    counts, bytes, gains : tensors kept, their bytes, and picoseconds saved against the host;
+    counts, bytes, gains : tensors kept, their bytes, and ticks saved against the host;
         arrays [start, end].
     is_exact : no other choice saves more.
     """
@@ -36,11 +37,12 @@ class Kept(NamedTuple):
         tensors = Counter(tensor for slot in slots for tensor in slot.experts)
         room = int(self.room[start, end])
         if len(tensors) < 2:
-            return {kind: int(self.counts[start, end]) for kind in tensors}
+            counts, held = int(self.counts[start, end]), int(self.bytes[start, end])
+            return {kind: held // kind.bytes if kind.bytes else counts for kind in tensors}
         return _largest_subset(tensors, room)
 
 
-def kept_in_slices(spread: Spread, at: int, room: Any, dtype: Any) -> Kept:
+def kept_in_slices(spread: Spread, clock: Clock, at: int, room: Any, dtype: Any) -> Kept:
     """Fill each slice: alike tensors by number, others by the largest sum of bytes that fits.
 
     Parameters
@@ -49,37 +51,36 @@ def kept_in_slices(spread: Spread, at: int, room: Any, dtype: Any) -> Kept:
     """
     kinds = list(dict.fromkeys(tensor for slot in spread.slots for tensor in slot.experts))
     if len(kinds) > 1:
-        return _kept_of_several(spread, at, room, dtype)
+        return _kept_of_several(spread, clock, at, room, dtype)
     counts = np.zeros_like(room)
     if kinds:
         (kind,) = kinds
         sums = np.array([0, *np.cumsum([len(slot.experts) for slot in spread.slots])], dtype=dtype)
         counts = np.minimum(sums[None, :] - sums[:, None], room // max(kind.bytes, 1))
-        counts = np.maximum(counts, 0) * _is_worth(spread, at, kind)
-    gain = _gain(spread, at, kinds[0]) if kinds else 0
+        counts = np.maximum(counts, 0) * _is_worth(spread, clock, at, kind)
+    gain = _gain(spread, clock, at, kinds[0]) if kinds else 0
     size = kinds[0].bytes if kinds else 0
     return Kept(spread, at, room, counts, counts * size, counts * gain, is_exact=True)
 
 
-def _gain(spread: Spread, at: int, tensor: Tensor) -> int:
-    """Picoseconds that a card saves against the host."""
+def _gain(spread: Spread, clock: Clock, at: int, tensor: Tensor) -> int:
+    """Ticks that a card saves against the host."""
     if spread.host is None:
         return 0
-    spaces = spread.spaces
-    return spaces[spread.host].time_of(tensor) - spaces[at].time_of(tensor)
+    return clock.of_tensor(spread.host, tensor) - clock.of_tensor(at, tensor)
 
 
-def _is_worth(spread: Spread, at: int, tensor: Tensor) -> bool:
+def _is_worth(spread: Spread, clock: Clock, at: int, tensor: Tensor) -> bool:
     """Whether keeping a tensor helps the first objective that it touches."""
     for objective in spread.objectives:
         if objective == "experts_on_gpu":
             return True
-        if objective == "speed" and _gain(spread, at, tensor):
-            return _gain(spread, at, tensor) > 0
+        if objective == "speed" and _gain(spread, clock, at, tensor):
+            return _gain(spread, clock, at, tensor) > 0
     return True
 
 
-def _kept_of_several(spread: Spread, at: int, room: Any, dtype: Any) -> Kept:
+def _kept_of_several(spread: Spread, clock: Clock, at: int, room: Any, dtype: Any) -> Kept:
     """The largest sum of bytes, by a bit set over units of bytes that grows slot by slot."""
     slots, size = spread.slots, len(spread.slots) + 1
     unit = _unit((t.bytes for slot in slots for t in slot.experts), int(room.max()))
@@ -87,7 +88,7 @@ def _kept_of_several(spread: Spread, at: int, room: Any, dtype: Any) -> Kept:
     whole = sum(t.bytes for slot in slots for t in slot.experts)
     most = int(room.max()) // unit
     counts, gains, kept = (np.zeros((size, size), dtype=dtype) for _ in range(3))
-    rate_gain = _gain(spread, at, Tensor(whole, (reads,)))
+    rate_gain = _gain(spread, clock, at, Tensor(whole, (reads,)))
     every = [len(slot.experts) for slot in slots]
     mean = max(1, whole // max(1, sum(every)))
     for start in range(size - 1):
@@ -100,7 +101,20 @@ def _kept_of_several(spread: Spread, at: int, room: Any, dtype: Any) -> Kept:
             held = ((sums & ((1 << left + 1) - 1)).bit_length() - 1) * unit if left > 0 else 0
             gains[start, end] = rate_gain * held // whole
             counts[start, end], kept[start, end] = min(tensors, held // mean), held
-    return Kept(spread, at, room, counts, kept, gains, is_exact=False)
+    exact = unit == gcd(*(t.bytes for slot in slots for t in slot.experts)) and rate_gain >= 0
+    exact = exact and _is_by_bytes(spread, clock)
+    return Kept(spread, at, room, counts, kept, gains, is_exact=exact)
+
+
+def _is_by_bytes(spread: Spread, clock: Clock) -> bool:
+    """Whether time alone is asked for, and a token reads the same share of every tensor.
+
+    The most bytes then save the most time, to the tick.
+    """
+    tensors = {tensor for slot in spread.slots for tensor in slot.experts}
+    one = next(iter(tensors))
+    alike = all(t.bytes * sum(one.reads) == one.bytes * sum(t.reads) for t in tensors)
+    return spread.host is not None and alike and clock.is_exact and spread.objectives == ("speed",)
 
 
 def _largest_subset(tensors: Mapping[Tensor, int], room: int) -> dict[Tensor, int]:

@@ -50,6 +50,11 @@ def mixture(layers: int, cards: int, kinds: int) -> Spread:
     return Spread(tuple(slots), tuple(spaces), 0)
 
 
+def reaching(layers: int, cards: int) -> Spread:
+    """Experts of one size that may lie on any card."""
+    return mixture(layers, cards, 1)._replace(reach="any")
+
+
 def proven(spread: Spread) -> bool:
     """Whether an answer is proven, by the path or by CP-SAT from it."""
     found = shortest(spread)
@@ -68,7 +73,10 @@ def jobs() -> dict[str, Callable[[], object]]:
         found[f"pipeline {layers} x {stages}, any order"] = partial(best_order, line)
     for layers, cards in ((61, 4), (94, 8)):
         found[f"own card {layers} x {cards}"] = partial(shortest, mixture(layers, cards, 1))
-    found["mixed sizes 61 x 4, proven"] = partial(proven, mixture(61, 4, 3))
+        found[f"mixed sizes {layers} x {cards}, proven"] = partial(
+            proven, mixture(layers, cards, 3)
+        )
+    found["any 61 x 4, proven"] = partial(proven, reaching(61, 4))
     return found
 
 

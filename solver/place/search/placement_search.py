@@ -13,7 +13,7 @@ from kvplan.models import Problem
 from kvplan.models.place import PIPELINED, PLACE_GOALS
 from kvplan.solver.place.decide import Decide, Decision
 from kvplan.solver.place.program import Program, Values
-from kvplan.solver.place.search.spread import Objective
+from kvplan.solver.place.search.spread import Cost, Objective
 
 
 class Placed(NamedTuple):
@@ -43,7 +43,7 @@ class PlaceSearch:
         self.program = Program(problem)
         self.decide = Decide(self.program, use_cpsat=use_cpsat, partition=partition)
         self.done: tuple[Objective, ...] = ()
-        self.reached: tuple[int, ...] = ()
+        self.reached: Cost = ()
 
     def best(self) -> Placed | None:
         """The answer; None where nothing fits at the least values."""
@@ -91,7 +91,7 @@ class PlaceSearch:
         own = cast("list[Objective]", named)
         return tuple(dict.fromkeys((*own, *self._defaults())))
 
-    def _cost(self, values: Values) -> tuple[int, ...]:
+    def _cost(self, values: Values) -> Cost:
         found = self.decide(values, self.done)
         assert found is not None
         return found.cost

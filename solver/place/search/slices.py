@@ -1,8 +1,8 @@
 """The search: a shortest path over spaces and the first slot behind each slice.
 
 The cost of a slice on a space is closed: what dense parts and caches leave is filled with expert
-tensors. Exact where all expert tensors take the same bytes and the same reads and the host has
-room; elsewhere a start for CP-SAT.
+tensors. Exact where a token reads the same share of every expert tensor and the host has room;
+elsewhere a start for CP-SAT.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kvplan.solver.place.kept import Kept, kept_in_slices
+from kvplan.solver.place.search.clock import Clock
 from kvplan.solver.place.search.spread import Spread, Spreading, measure, short_by
 
 WIDEST = 2**62
@@ -40,17 +41,20 @@ class _Path:
         self.tensors = _sums(len(slot.experts) for slot in slots)
         self.bytes = _sums(sum(t.bytes for t in slot.experts) for slot in slots)
         self.dtype: Any = np.int64
+        self.clock = spread.clock()
         self.weights = self._weights()
 
     def _weights(self) -> dict[str, int]:
         """Factors that pack the objectives, in order, and the count of spaces in one integer."""
         spread = self.spread
-        slowest = min((s.rate for s in spread.spaces if s.rate), default=0)
-        time = sum(s.read + sum(sum(t.reads) for t in s.experts) for s in spread.slots)
+        clock, places = self.clock, range(len(spread.spaces))
+        time = sum(max(clock.of(at, s.read) for at in places) for s in spread.slots)
+        tensors = (tensor for slot in spread.slots for tensor in slot.experts)
+        time += sum(max(clock.of_tensor(at, t) for at in places) for t in tensors)
         ranges = {
             "layers_on_gpu": self.layers[-1] + 1,
             "experts_on_gpu": self.tensors[-1] + 1,
-            "speed": (time * 10**12 // slowest if slowest else 0) + 1,
+            "speed": time + 1,
             "spaces": len(spread.spaces) + 1,
         }
         ranges["host_bytes"] = self.held[-1] + self.bytes[-1] + 1
@@ -79,10 +83,10 @@ class _Path:
         free = space.room - space.base - self.differences(self.held)
         loaded = space.load_room - space.base - self.differences(self.fixed)
         fits = (free >= 0) & (loaded >= 0)
-        reads = self.differences(_sums(space.picoseconds(s.read) for s in spread.slots))
+        reads = self.differences(_sums(self.clock.of(at, s.read) for s in spread.slots))
         every = self.differences(self.tensors)
         home = spread.host if spread.host is not None else at
-        off = self.differences(_sums(_reads_on(spread, home)))
+        off = self.differences(_sums(_reads_on(spread, self.clock, home)))
         if at == spread.host:
             self.kept.append(None)
             taken = self.differences(self.held) + self.differences(self.bytes)
@@ -91,7 +95,7 @@ class _Path:
         wanted = spread
         if self.spares_host:
             wanted = spread._replace(objectives=("experts_on_gpu",))
-        kept = kept_in_slices(wanted, at, np.where(fits, room, 0), self.dtype)
+        kept = kept_in_slices(wanted, self.clock, at, np.where(fits, room, 0), self.dtype)
         self.kept.append(kept)
         if spread.host is None:
             fits = fits & (kept.counts >= every)
@@ -103,10 +107,9 @@ def _sums(values: Iterable[int]) -> list[int]:
     return [0, *accumulate(values)]
 
 
-def _reads_on(spread: Spread, at: int) -> list[int]:
-    """Picoseconds of each slot's experts on one space."""
-    space = spread.spaces[at]
-    return [sum(space.time_of(t) for t in slot.experts) for slot in spread.slots]
+def _reads_on(spread: Spread, clock: Clock, at: int) -> list[int]:
+    """Ticks of each slot's experts on one space."""
+    return [sum(clock.of_tensor(at, t) for t in slot.experts) for slot in spread.slots]
 
 
 def shortest(spread: Spread) -> Found:

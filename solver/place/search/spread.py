@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal, NamedTuple
 
-PICOSECONDS = 10**12
+from kvplan.solver.place.search.clock import PICOSECONDS, Clock, clock_of
+
 Objective = Literal["layers_on_gpu", "experts_on_gpu", "speed"]
+Cost = tuple[int | Fraction, ...]
 ExpertReach = Literal["own", "next", "any"]
 
 
@@ -56,12 +59,8 @@ class Space(NamedTuple):
     rate: int = 0
 
     def picoseconds(self, read_bytes: int) -> int:
-        """Time to read so many bytes, rounded down: bytes x 10^12 // rate."""
+        """Time to read so many bytes, for reports, rounded down: bytes x 10^12 // rate."""
         return read_bytes * PICOSECONDS // self.rate if self.rate else 0
-
-    def time_of(self, tensor: Tensor) -> int:
-        """Picoseconds to read what a token reads of an expert tensor."""
-        return sum([self.picoseconds(read) for read in tensor.reads])
 
 
 class Spread(NamedTuple):
@@ -83,6 +82,12 @@ class Spread(NamedTuple):
     hop: int = 0
     mirror: bool = False
     objectives: tuple[Objective, ...] = ("speed",)
+
+    def clock(self) -> Clock:
+        """Exact ticks of a token's time."""
+        reads = [slot.read for slot in self.slots]
+        reads += [read for slot in self.slots for t in slot.experts for read in t.reads]
+        return clock_of(reads, [space.rate for space in self.spaces], self.hop)
 
     @property
     def cards(self) -> tuple[int, ...]:
@@ -125,21 +130,28 @@ class Spreading(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What an answer comes to."""
+    """What an answer comes to.
+
+    Attributes
+    ----------
+    seconds : a token's time, exact.
+    picoseconds : the same for reports, each read rounded down.
+    """
 
     layers_off: int
     experts_off: int
+    seconds: Fraction
     picoseconds: int
     spaces: int
     used: tuple[int, ...]
     load: tuple[int, ...]
 
-    def cost(self, objectives: tuple[Objective, ...]) -> tuple[int, ...]:
+    def cost(self, objectives: tuple[Objective, ...]) -> Cost:
         """The objectives in order, then the count of spaces: the smaller, the better."""
-        worth = {
+        worth: dict[str, int | Fraction] = {
             "layers_on_gpu": self.layers_off,
             "experts_on_gpu": self.experts_off,
-            "speed": self.picoseconds,
+            "speed": self.seconds,
         }
         return (*(worth[each] for each in objectives), self.spaces)
 
@@ -147,26 +159,30 @@ class Measures(NamedTuple):
 def measure(spread: Spread, answer: Spreading) -> Measures:
     """Bytes, counts and time of an answer, tensor by tensor."""
     own, count = answer.spaces(), len(spread.spaces)
-    used, load, time = [0] * count, [0] * count, 0
+    used, load, time, ticks = [0] * count, [0] * count, 0, 0
+    clock = spread.clock()
     layers_off = experts_off = apart = 0
     for slot, at, lies in zip(spread.slots, own, answer.experts, strict=True):
         space = spread.spaces[at]
         used[at], load[at] = used[at] + slot.held, load[at] + slot.fixed
-        time += space.picoseconds(slot.read)
+        time, ticks = time + space.picoseconds(slot.read), ticks + clock.of(at, slot.read)
         layers_off += slot.is_layer and at == spread.host
         apart += any(place != at for place in lies)
         for tensor, place in zip(slot.experts, lies, strict=True):
             held = {place, spread.host} if spread.mirror and spread.host is not None else {place}
             for each in held:
                 used[each], load[each] = used[each] + tensor.bytes, load[each] + tensor.bytes
-            time += spread.spaces[place].time_of(tensor)
+            time += sum([spread.spaces[place].picoseconds(read) for read in tensor.reads])
+            ticks += clock.of_tensor(place, tensor)
             experts_off += place == spread.host
     spaces = set(own)
     for at in spaces.union(*answer.experts):
         used[at] += spread.spaces[at].base
         load[at] += spread.spaces[at].base
-    time += spread.hop * (len(spaces) - 1 + 2 * apart)
-    return Measures(layers_off, experts_off, time, len(spaces), tuple(used), tuple(load))
+    hops = len(spaces) - 1 + 2 * apart
+    time, seconds = time + spread.hop * hops, clock.seconds(ticks + clock.hop * hops)
+    counts = (layers_off, experts_off)
+    return Measures(*counts, seconds, time, len(spaces), tuple(used), tuple(load))
 
 
 def short_by(spread: Spread, measures: Measures) -> list[int]:

@@ -98,6 +98,34 @@ def test_the_oracle_agrees_with_the_path(hard: bool) -> None:
     assert refusals > 3
 
 
+def test_the_path_proves_mixed_sizes_of_one_share() -> None:
+    """The most bytes on the cards save the most time, and time is not rounded."""
+    proofs = 0
+    for spread in drawn_spreads(300, seed=13, hard=True):
+        if spread.host is None or spread.mirror:
+            continue
+        slots = [s._replace(experts=tuple(map(one_share, s.experts))) for s in spread.slots]
+        plain = {"reach": "own", "hop": 0, "objectives": ("speed",)}
+        alike = spread._replace(slots=tuple(slots), **plain)
+        host, *cards = spread.spaces
+        if any(card.rate < host.rate for card in cards):
+            continue
+        alike = alike._replace(spaces=(host._replace(room=1000, load_room=1000), *cards))
+        found = shortest(alike)
+        assert found.answer is not None
+        if len({t for s in slots for t in s.experts}) < 2:
+            continue
+        assert found.is_proof
+        assert measure(alike, found.answer).cost(alike.objectives) == want_of(alike)
+        proofs += 1
+    assert proofs > 20
+
+
+def one_share(tensor: Tensor) -> Tensor:
+    """A tensor of which a token reads a third."""
+    return Tensor(3 * tensor.bytes, (tensor.bytes,))
+
+
 def test_the_oracle_agrees_with_cpsat() -> None:
     """Mixed sizes, hops, foreign experts, a mirror, a host that is too small."""
     refusals = 0
