@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from kvplan.models.engines.layers import Architecture
 from kvplan.models.units import human_bytes
 
+Width = Literal["vocabulary", "hidden_dim", "query_heads"]
+WIDEST: dict[Width, tuple[str, int]] = {
+    "vocabulary": ("vocab_size", 262_144),
+    "hidden_dim": ("hidden_size", 16_384),
+    "query_heads": ("num_attention_heads", 128),
+}
+"""Config fields that estimates need, and the largest of common models: Gemma 3's vocabulary,
+Llama-3.1-405B's hidden size and heads."""
 TOTAL_SPREAD_BYTES = 3 * 2**30 // 10
 
 
@@ -50,3 +59,21 @@ def titled(name: str, found: Sequence[Estimate]) -> str:
     """A problem's name with what is estimated in it."""
     terms = ", ".join(f"{one.term} ({one.spread})" for one in found)
     return f"{name}; estimated: {terms}" if found else name
+
+
+def at_least(architecture: Architecture, width: Width) -> int:
+    """A width of the model; the largest of common models where the config does not say."""
+    return int(getattr(architecture, width)) or WIDEST[width][1]
+
+
+def missing_lines(
+    architecture: Architecture, found: Sequence[Estimate], *terms: str
+) -> tuple[str, ...]:
+    """One line for each width that the config lacks, where an estimated term needs it."""
+    if not any(one.term in terms for one in found):
+        return ()
+    return tuple(
+        f"{name}: not in the config -> {most} (the largest of common models, for the estimates)"
+        for width, (name, most) in WIDEST.items()
+        if width != "query_heads" and not getattr(architecture, width)
+    )

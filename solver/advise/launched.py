@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan.models import Infeasible, Plan, Problem
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from kvplan.models.demands import Request
     from kvplan.models.engines.layers import Architecture
     from kvplan.models.engines.registry import Settings
+
+LARGEST = "largest context that starts"
 
 
 class Launched(NamedTuple):
@@ -36,7 +39,12 @@ def launched(
     except Infeasible as refusal:
         if hasattr(adapter, "refusal"):
             return Launched(adapter.refusal(architecture, settings), None)
-        return Launched({"refused": refusal.reasons[0], **largest_context(problem)}, None)
+        longest = largest_context(problem)
+        if hasattr(adapter, "at_context") and problem.place is None:
+            at = partial(adapter.at_context, architecture, settings)
+            if _is_rebuilt(at, problem):
+                longest = largest_rebuilt(at, problem)
+        return Launched({"refused": refusal.reasons[0], **longest}, None)
     return Launched(adapter.figures(architecture, settings, problem, answer), answer)
 
 
@@ -53,11 +61,57 @@ def largest_context(problem: Problem) -> dict[str, str]:
     try:
         answer = plan(problem.model_copy(update={"batches": tuple(batches)}))
     except Infeasible as refusal:
-        return {"largest context that starts": f"none: {refusal.reasons[0]} with the shortest"}
+        return {LARGEST: f"none: {refusal.reasons[0]} with the shortest"}
     reduced = {row.capacity: row for row in answer.requests if row.reduced}
     if not reduced:
         return {}
-    return {"largest context that starts": f"{min(reduced)} tokens"}
+    return {LARGEST: f"{min(reduced)} tokens"}
+
+
+def largest_rebuilt(at: Callable[[int], Problem], asked: Problem) -> dict[str, str]:
+    """As `largest_context`, where what a start charges depends on the context.
+
+    Parameters
+    ----------
+    at : the problem with a context of so many blocks; one that fits stays so with fewer.
+    asked : the problem that does not fit.
+    """
+    try:
+        plan(at(1))
+    except Infeasible as refusal:
+        return {LARGEST: f"none: {refusal.reasons[0]} with the shortest"}
+    fits, fails = 1, _blocks(asked)
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        if _starts(at(middle)):
+            fits = middle
+        else:
+            fails = middle
+    return {LARGEST: f"{_capacity(at(fits))} tokens"}
+
+
+def _is_rebuilt(at: Callable[[int], Problem], asked: Problem) -> bool:
+    """Whether rebuilding gives what was asked: no variant or field lies over it."""
+    again = at(_blocks(asked))
+    return all(
+        getattr(again, name) == getattr(asked, name) for name in ("ranks", "pools", "batches")
+    )
+
+
+def _blocks(problem: Problem) -> int:
+    return -(-_capacity(problem) // problem.tokens_per_block)
+
+
+def _starts(problem: Problem) -> bool:
+    try:
+        plan(problem)
+    except Infeasible:
+        return False
+    return True
+
+
+def _capacity(problem: Problem) -> int:
+    return max(request.capacity for batch in problem.batches for request in batch.requests)
 
 
 def _may_shrink(request: Request) -> bool:

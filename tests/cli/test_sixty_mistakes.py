@@ -193,7 +193,9 @@ def test_a_plan_of_another_problem_is_said_to_be_that(folder: Path, capsys: Capt
 def test_a_refusal_says_the_largest_that_starts(
     weights: str, said: str, folder: Path, capsys: Capture
 ) -> None:
-    arguments = "model config.json --engine llama.cpp --gpu 'RTX 4090' -c 40960 --weights-gib"
+    measured = "--compute-buffer 0 --cuda-context 0"
+    card = f"--engine llama.cpp --gpu 'RTX 4090' {measured}"
+    arguments = f"model config.json {card} -c 40960 --weights-gib"
     done = run_kvplan(capsys, *shlex.split(arguments), weights)
     assert f"#   largest context that starts: {said}" in done.out
     if weights == "20":

@@ -2,6 +2,6 @@
 
 from kvplan.models.engines.llamacpp.dialect import DIALECT
 from kvplan.models.engines.llamacpp.flags import FLAGS
-from kvplan.models.engines.llamacpp.pools import assumptions, build, figures
+from kvplan.models.engines.llamacpp.pools import assumptions, at_context, build, figures
 
-__all__ = ["DIALECT", "FLAGS", "assumptions", "build", "figures"]
+__all__ = ["DIALECT", "FLAGS", "assumptions", "at_context", "build", "figures"]

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
-from kvplan.models.engines.estimates import Estimate, total_estimate
+from kvplan.models.engines.estimates import missing_lines
 from kvplan.models.engines.layers import Architecture, refuse_cross
-from kvplan.models.engines.llamacpp.architectures import known_as
+from kvplan.models.engines.llamacpp.budget import BUFFER, estimates, rank_budget
 from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
 from kvplan.models.engines.llamacpp.choices import choices, labels
 from kvplan.models.engines.llamacpp.flags import (
@@ -26,10 +26,9 @@ from kvplan.models.engines.llamacpp.flags import (
     is_automatic,
     longest_context,
 )
-from kvplan.models.engines.llamacpp.offload import device_bytes, first_cached, layer_count
+from kvplan.models.engines.llamacpp.offload import first_cached, layer_count
 from kvplan.models.engines.llamacpp.placement import is_placed, placed_figures, placement_problem
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
-from kvplan.models.engines.missing import no_budget
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
@@ -59,7 +58,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
         labels(bare),
         choices(settings),
         lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes)),
-        estimates(settings),
+        estimates(architecture, settings),
     )
 
 
@@ -93,7 +92,7 @@ def _ranks(
     state: StateCache | None,
 ) -> list[dict[str, Any]]:
     """Write the device, and the host with just the bytes of the layers that stay there."""
-    ranks = [{"name": "device", "quota": _quota(architecture, settings)}]
+    ranks = [{"name": "device", **rank_budget(architecture, settings)}]
     host = sum(
         cache.cells * cache.streams * (cache.host_key_bytes + cache.host_value_bytes)
         for cache in tokens
@@ -101,22 +100,6 @@ def _ranks(
     if state is not None:
         host += state.sequences * state.rows * state.host_bytes
     return [*ranks, {"name": "host", "stage": 1, "quota": host}] if host else ranks
-
-
-def _quota(architecture: Architecture, settings: Mapping[str, Any]) -> int:
-    """--available, or what the weights on the device leave of the card."""
-    if settings["available"] is not None:
-        return int(settings["available"])
-    total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
-    listed = settings.get("weights")
-    if weights is None and listed is not None:
-        weights = listed.total_bytes
-        if listed.tensors and known_as(architecture) == architecture.name:
-            weights = device_bytes(architecture, settings, listed)
-    if total is None or weights is None:
-        expected = "--available, or --gpu and --weights-gib"
-        raise no_budget("llama.cpp", expected, settings)
-    return max(0, int(total) - int(weights))
 
 
 def _pool(cache: TokenCache) -> dict[str, Any]:
@@ -158,9 +141,13 @@ def _requests(context: Context, state: StateCache | None) -> list[dict[str, Any]
     return [request, {"name": "states", "capacity": 0, "count": others}]
 
 
-def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
-    """What of the budget nobody measured: the card's total."""
-    return () if settings["available"] is not None else total_estimate(settings)
+def at_context(architecture: Architecture, settings: Mapping[str, Any], runs: int) -> Problem:
+    """The problem with a context of so many runs of 256 cells for each buffer.
+
+    Windows and the compute buffer follow from the context, so that a longer one is another problem.
+    """
+    streams = context_of(architecture, settings).streams
+    return _problem(architecture, {**settings, "ctx_size": runs * PAD * streams})
 
 
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -172,9 +159,14 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
     if not settings["ctx_size"]:
         lines.append(f"--ctx-size: 0 -> {longest_context(architecture)} (the model's, not fitted)")
     start, count = first_cached(architecture, settings), layer_count(architecture)
+    found = estimates(architecture, settings)
     if start:
         lines.append(f"the caches of {min(start, count)} of {count} layers lie on the host")
-    return (*lines, *(one.line for one in estimates(settings)))
+    return (
+        *lines,
+        *missing_lines(architecture, found, BUFFER),
+        *(one.line for one in found),
+    )
 
 
 def figures(

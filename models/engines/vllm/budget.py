@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.estimates import Estimate, total_estimate
+from kvplan.models.engines.estimates import Estimate, at_least, total_estimate
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.vllm.graphs import captures, charges_graphs
@@ -19,6 +19,7 @@ from kvplan.models.engines.vllm.launch.versions import Version, version_of
 from kvplan.models.ranks import Rank
 
 ESTIMATED = " (estimated)"
+ACTIVATION = "activation"
 GIB = 2**30
 LOGIT_BYTES, HIDDEN_BYTES = 15, 8
 """Of a logit of each sequence, and of a hidden element of each batched token: fitted to 30
@@ -46,8 +47,9 @@ def estimates(
     found = list(total_estimate(settings))
     if settings["activation"] is None:
         peak = activation_estimate(architecture, settings)
-        least = max(peak - GIB // 2, 0)
-        found.append(Estimate("activation", "--activation", peak, least, peak + GIB // 2))
+        said = _activation(architecture.vocabulary, architecture.hidden_dim, settings)
+        least = max(said - GIB // 2, 0)
+        found.append(Estimate(ACTIVATION, "--activation", peak, least, peak + GIB // 2))
     if settings["non_torch"] is None:
         least, most = NON_TORCH_RANGE[1 if int(settings["tensor_parallel_size"]) <= 1 else 2]
         outside = non_torch_estimate(settings)
@@ -99,11 +101,18 @@ def _term(estimate: Estimate) -> str:
 
 
 def activation_estimate(architecture: Architecture, settings: Mapping[str, Any]) -> int:
-    """15 B x vocabulary x sequences + 8 B x hidden x batched tokens."""
+    """15 B x vocabulary x sequences + 8 B x hidden x batched tokens.
+
+    A width that the config lacks counts as the largest of common models.
+    """
+    widths = at_least(architecture, "vocabulary"), at_least(architecture, "hidden_dim")
+    return _activation(*widths, settings)
+
+
+def _activation(vocabulary: int, hidden_dim: int, settings: Mapping[str, Any]) -> int:
     version = version_of(settings["engine_version"])
-    logits = LOGIT_BYTES * architecture.vocabulary * sequences(settings, version).value
-    step = step_tokens(settings, version).value
-    return int(logits + HIDDEN_BYTES * architecture.hidden_dim * step)
+    logits = LOGIT_BYTES * vocabulary * sequences(settings, version).value
+    return int(logits + HIDDEN_BYTES * hidden_dim * step_tokens(settings, version).value)
 
 
 def non_torch_estimate(settings: Mapping[str, Any]) -> int:

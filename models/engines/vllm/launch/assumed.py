@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kvplan.models.engines.estimates import missing_lines
 from kvplan.models.engines.layers import (
     Architecture,
     Attention,
@@ -14,7 +15,7 @@ from kvplan.models.engines.layers import (
     Layer,
     Recurrent,
 )
-from kvplan.models.engines.vllm.budget import estimates
+from kvplan.models.engines.vllm.budget import ACTIVATION, estimates
 from kvplan.models.engines.vllm.launch.attention import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import (
     Derived,
@@ -44,7 +45,9 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
         *_drafts(architecture, settings, draft),
     ]
     lines = [one.line for one in derived if not one.given]
-    return (*lines, *(estimate.line for estimate in estimates(architecture, settings, version)))
+    found = estimates(architecture, settings, version)
+    missing = missing_lines(architecture, found, ACTIVATION)
+    return (*lines, *missing, *(estimate.line for estimate in found))
 
 
 def _general(
