@@ -76,7 +76,7 @@ def jobs() -> dict[str, Callable[[], object]]:
         found[f"mixed sizes {layers} x {cards}, proven"] = partial(
             proven, mixture(layers, cards, 3)
         )
-    found["any 61 x 4, proven"] = partial(proven, reaching(61, 4))
+        found[f"any {layers} x {cards}, proven"] = partial(proven, reaching(layers, cards))
     return found
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from kvplan.solver.place.kept import Kept, kept_in_slices
 from kvplan.solver.place.search.clock import Clock
+from kvplan.solver.place.search.over_cards import best_over_cards
 from kvplan.solver.place.search.spread import Spread, Spreading, measure, short_by
 
 WIDEST = 2**62
@@ -114,6 +115,9 @@ def _reads_on(spread: Spread, clock: Clock, at: int) -> list[int]:
 
 def shortest(spread: Spread) -> Found:
     """The cheapest path that fits; where the host is short, the one that asks least of it."""
+    over_cards = best_over_cards(spread)
+    if over_cards is not None:
+        return Found(over_cards, is_proof=True)
     found = _walked(_Path(spread))
     if found.answer is None and spread.host is not None and not found.is_proof:
         spared = _walked(_Path(spread, spares_host=True))

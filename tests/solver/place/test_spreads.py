@@ -8,6 +8,7 @@ import pytest
 
 from kvplan.solver.cpsat.spread import best_spreading
 from kvplan.solver.oracle.placements import best_cost
+from kvplan.solver.place.search.over_cards import best_over_cards
 from kvplan.solver.place.search.slices import shortest
 from kvplan.solver.place.search.spread import (
     Slot,
@@ -119,6 +120,25 @@ def test_the_path_proves_mixed_sizes_of_one_share() -> None:
         assert measure(alike, found.answer).cost(alike.objectives) == want_of(alike)
         proofs += 1
     assert proofs > 20
+
+
+def test_the_path_proves_experts_on_any_card() -> None:
+    """Where cards take no more experts than their layers have; elsewhere CP-SAT decides."""
+    proofs = foreign = 0
+    for spread in drawn_spreads(400, seed=14, hard=True):
+        free = spread._replace(reach="any", hop=0, objectives=("speed",))
+        answer = best_over_cards(free)
+        if answer is None:
+            continue
+        measures = measure(free, answer)
+        assert measures.cost(free.objectives) == want_of(free)
+        assert not any(short_by(free, measures))
+        assert shortest(free).is_proof
+        proofs += 1
+        own = zip(answer.spaces(), answer.experts, strict=True)
+        foreign += any(place not in (at, free.host) for at, lies in own for place in lies)
+    assert proofs > 20
+    assert foreign > 3
 
 
 def one_share(tensor: Tensor) -> Tensor:
