@@ -18,7 +18,7 @@ from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.figures import printed_tokens
 from kvplan.models.engines.vllm.launch.server import Server, server_of
 from kvplan.models.engines.vllm.launch.variants import laid_over
-from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, group_blocks
+from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, group_blocks, longest_length
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.units import human_bytes
 from kvplan.solver.advise.advice import Advice
@@ -75,8 +75,7 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
             if trial is not None:
                 trials.append(trial)
     if not trials:
-        expected = "a length that some block size and step can serve"
-        raise InvalidProblem.at("--optimize", expected, f"{mean_tokens} tokens")
+        raise _unserved(architecture, settings)
     best = max(trials, key=lambda trial: trial.rank)
     return Advice(
         flags=dict(_spelled(best.changes)),
@@ -86,6 +85,24 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
         bound=best.requests,
         left_out=(*LEFT_OUT, *_left_out(architecture, settings, best)),
     )
+
+
+def _unserved(architecture: Architecture, settings: Settings) -> InvalidProblem:
+    """No combination starts: the longest request that some block size and step can serve."""
+    longest = 0
+    for changes in ({}, *_combinations(architecture, settings)):
+        try:
+            server = server_of(architecture, laid_over(settings, changes))
+            found = longest_length(server.layout, server.serving, server.workers)
+        except InvalidProblem:
+            continue
+        longest = max(longest, found)
+    asked = server_of(architecture, settings).serving.length_tokens
+    if not 0 < longest < asked:
+        expected = "more bytes for the cache: no block size or step starts"
+        return InvalidProblem.at("--optimize", expected, f"--max-model-len {asked}")
+    expected = f"at most {longest}, the longest that some block size and step can serve"
+    return InvalidProblem.at("--max-model-len", expected, str(asked))
 
 
 def _left_out(architecture: Architecture, settings: Settings, best: Trial) -> Iterator[str]:

@@ -75,5 +75,16 @@ def test_a_refused_start_is_helped_where_a_setting_helps() -> None:
 
 
 def test_a_length_that_no_setting_serves_is_refused() -> None:
-    with pytest.raises(InvalidProblem, match="a length that some block size and step can serve"):
-        advice("Meta-Llama-3.1-8B", "--max-model-len 8192 --available 100MiB", 8192)
+    """100 MiB hold 50 blocks of 16 tokens x 128 KiB, one of them the null block."""
+    said = "--max-model-len: expected at most 784, the longest that some block size"
+    model, card = "Meta-Llama-3.1-8B", "--available 100MiB --max-model-len"
+    with pytest.raises(InvalidProblem, match=f"{said} and step can serve, got 8192"):
+        advice(model, f"{card} 8192", 8192)
+    assert advice(model, f"{card} 784", 784).requests[1] == 1
+    with pytest.raises(InvalidProblem, match=f"{said} and step can serve, got 785"):
+        advice(model, f"{card} 785", 785)
+
+
+def test_bytes_that_hold_no_request_at_all_are_refused() -> None:
+    with pytest.raises(InvalidProblem, match="more bytes for the cache: no block size or step"):
+        advice("Meta-Llama-3.1-8B", "--max-model-len 8192 --available 1MiB", 8192)
