@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kvplan.models import Advice, Infeasible, Problem
-from kvplan.models.errors import Remedy, Shortfall
+from kvplan.models.errors import InvalidProblem, Remedy, Shortfall
+from kvplan.models.reading.overrides import apply_overrides
+from kvplan.models.reading.paths import item_path
 from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.place.program import Program
 from kvplan.solver.place.search.placement_search import PlaceSearch
@@ -75,13 +77,27 @@ def _together(program: Program) -> str:
 
 
 def _remedies(problem: Problem, short: list[tuple[str, int]]) -> Iterator[Remedy]:
-    """Changes that were tried: more bytes on a rank, a shorter request, fewer buffers."""
+    """Changes that were tried: more bytes on a rank, a shorter request, a variant."""
     for name, count in short:
         rank = next(rank for rank in problem.ranks if rank.name == name)
         to = rank.quota_bytes + count
         text = f"give rank {name} {exact_bytes(count)} more"
         yield Remedy(f"ranks.{name}.quota", rank.quota_bytes, to, text)
     yield from _shorter(problem)
+    yield from _variants(problem)
+
+
+def _variants(problem: Problem) -> Iterator[Remedy]:
+    """Each variant of the problem, such as a smaller KV type or ubatch, that fits as a whole."""
+    data = problem.model_dump(mode="json", exclude_unset=True)
+    for index, variant in enumerate(problem.variants):
+        try:
+            changed = Problem.model_validate(apply_overrides(data, variant.set))
+        except InvalidProblem:
+            continue
+        if _fits(changed):
+            change = item_path("variants", problem.variants, index)
+            yield Remedy(change, None, variant.name, f"variant {variant.name}")
 
 
 def _shorter(problem: Problem) -> Iterator[Remedy]:

@@ -89,6 +89,24 @@ def test_one_token_more_fits_nowhere() -> None:
     assert shorter.to == tokens
 
 
+def test_a_refusal_names_the_variants_that_fit() -> None:
+    """Each is solved: smaller rows or a smaller base help, a larger base does not."""
+    data = two_cards()
+    tokens = plan(Problem.model_validate(data)).requests[0].capacity
+    data["batches"][0]["requests"][0] = {"name": "r", "capacity": tokens + 1}
+    data["goals"] = ["speed"]
+    data["variants"] = [
+        {"name": "-ctk q8_0 -ctv q8_0", "set": ["pools.kv.bytes=34KiB"]},
+        {"name": "-ub 256", "set": ["place.used.gpu0.base=0", "place.used.gpu1.base=0"]},
+        {"name": "-ub 4096", "set": ["place.used.gpu0.base=2GiB"]},
+        {"name": "gone", "set": ["ranks.gpu7.quota=99GiB"]},
+    ]
+    with pytest.raises(Infeasible) as refusal:
+        plan(Problem.model_validate(data))
+    named = [r.to for r in refusal.value.remedies if r.change.startswith("variants")]
+    assert named == ["-ctk q8_0 -ctv q8_0", "-ub 256"]
+
+
 def test_what_is_short_is_enough_and_a_byte_less_is_not() -> None:
     data = two_cards()
     data["ranks"][2]["quota"] = "40GiB"

@@ -8,6 +8,7 @@ import pytest
 
 from kvplan.solver.cpsat.spread import best_spreading
 from kvplan.solver.oracle.placements import best_cost
+from kvplan.solver.place.search.clock import clock_of
 from kvplan.solver.place.search.over_cards import best_over_cards
 from kvplan.solver.place.search.slices import shortest
 from kvplan.solver.place.search.spread import (
@@ -139,6 +140,27 @@ def test_the_path_proves_experts_on_any_card() -> None:
         foreign += any(place not in (at, free.host) for at, lies in own for place in lies)
     assert proofs > 20
     assert foreign > 3
+
+
+def test_unequal_shares_are_no_proof_of_the_path() -> None:
+    """Room for one of two tensors: the smaller one, which is read more, saves more."""
+    slots = (Slot(2, 2, 2, (Tensor(6, (1,)), Tensor(4, (4,)))),)
+    spaces = (Space("host", 100, 100, 0, 1), Space("gpu", 8, 8, 0, 2))
+    spread = Spread(slots, spaces, 0)
+    assert not shortest(spread).is_proof
+    answer = best_spreading(spread)
+    assert answer is not None
+    assert answer.experts == ((0, 1),)
+
+
+def test_wide_denominators_round_to_picoseconds() -> None:
+    """Ticks of two large primes would not fit in 64 bits."""
+    exact, rounded = (
+        clock_of((10**9, 3), (rate, other), 0) for rate, other in ((4, 6), (2**61 - 1, 2**31 - 1))
+    )
+    assert (exact.of(0, 4), exact.of(1, 4), exact.seconds(12)) == (12, 8, 1)
+    assert not rounded.is_exact
+    assert rounded.of(1, 10**9) == 10**21 // (2**31 - 1)
 
 
 def one_share(tensor: Tensor) -> Tensor:
