@@ -16,6 +16,8 @@ class Rule(NamedTuple):
     ----------
     why, remedies : with {0}, {1}, ... for the groups of the pattern; {share}, {kv} and {split} for
         the engine's flags. A remedy whose group is missing is left out.
+    halved : groups of what is needed, what is left, and the longest length that fits: a cache of
+        half the bytes is a remedy by itself only where half of the need is left.
     """
 
     kind: str
@@ -23,6 +25,7 @@ class Rule(NamedTuple):
     why: str
     remedies: tuple[str, ...]
     needle: bytes
+    halved: tuple[int, int, int] | None = None
 
 
 VLLM = (
@@ -37,6 +40,7 @@ VLLM = (
         "one request of {0} tokens needs {1} GiB, {2} GiB are left for the cache",
         ("--max-model-len {3}", "{share} higher", "{kv}"),
         b"To serve at least one request",
+        (1, 2, 3),
     ),
     Rule(
         "context",
@@ -47,6 +51,7 @@ VLLM = (
         "one request of {0} tokens does not fit into {1}",
         ("--max-model-len {1}", "{share} higher", "{kv}"),
         b"that can be stored in KV cache",
+        (0, 1, 1),
     ),
     Rule(
         "budget",

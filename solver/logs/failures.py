@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from fractions import Fraction
 
 from kvplan.solver.logs.failure_rules import (
     LLAMACPP,
@@ -77,6 +79,8 @@ _OOM = re.compile(
     r"(?:.{0,200}?total capacity of ([\d.]+ [KMG]i?B) of which ([\d.]+ [KMG]i?B) is free)?",
     re.IGNORECASE,
 )
+_CARD = re.compile(r"total capacity of (\d+(?:\.\d+)?) ([KMG]iB)")
+_OTHER = re.compile(r"\bProcess (\d{1,12}) has (\d+(?:\.\d+)?) ([KMG]iB) memory in use")
 _RULES: dict[str, tuple[Rule, ...]] = {
     "vLLM": VLLM,
     "SGLang": SGLANG,
@@ -103,11 +107,11 @@ def failure_of(engine: str, line: int, text: str) -> Failure | None:
 def _failure(engine: str, line: int, rule: Rule, match: re.Match[str]) -> Failure:
     groups = tuple(match.groups())
     known = tuple("?" if group is None else group.replace(",", "") for group in groups)
-    remedies = (
+    remedies = [
         remedy
-        for remedy in rule.remedies
+        for remedy in _fitting(rule, known)
         if all(f"{{{i}}}" not in remedy for i, group in enumerate(groups) if group is None)
-    )
+    ]
     return Failure(
         line,
         rule.kind,
@@ -116,6 +120,20 @@ def _failure(engine: str, line: int, rule: Rule, match: re.Match[str]) -> Failur
         tuple(remedy.format(*known, **_FLAGS[engine]) for remedy in remedies),
         {str(index): group for index, group in enumerate(known) if group != "?"},
     )
+
+
+def _fitting(rule: Rule, known: tuple[str, ...]) -> Iterator[str]:
+    """Remedies of a rule; where half the bytes are too many, a smaller dtype needs a length."""
+    halved = rule.halved
+    if halved is None or "?" in (known[i] for i in halved[:2]):
+        yield from rule.remedies
+        return
+    needed, left, longest = halved
+    for remedy in rule.remedies:
+        if remedy != "{kv}" or Fraction(known[needed]) <= 2 * Fraction(known[left]):
+            yield remedy
+        elif known[longest] != "?":
+            yield f"{remedy} with --max-model-len {2 * int(known[longest])}"
 
 
 def _shortened(said: str) -> str:
@@ -129,6 +147,9 @@ def out_of_memory(engine: str, line: int, text: str, phase: str) -> Failure | No
     if match is None:
         return None
     when, remedies = _PHASES[phase]
+    others = _others(text)
+    if others:
+        remedies = (*others, "{share} lower", *(r for r in remedies if r != "{share} lower"))
     wanted = f"an allocation of {match[1]} fails" if match[1] else "an allocation fails"
     left = f": {match[3]} of {match[2]} are free" if match[2] else ""
     flags = _FLAGS.get(engine, {})
@@ -141,6 +162,23 @@ def out_of_memory(engine: str, line: int, text: str, phase: str) -> Failure | No
         tuple(remedy.format(**flags) for remedy in known),
         {},
     )
+
+
+def _others(text: str) -> tuple[str, ...]:
+    """Ends of the other processes that hold a tenth of the card or more, as torch lists them."""
+    card = _CARD.search(text)
+    if card is None or "this process has" not in text:
+        return ()
+    much = _bytes(*card.groups()) / 10
+    return tuple(
+        f"end process {number}, which holds {size} {unit}"
+        for number, size, unit in _OTHER.findall(text)
+        if _bytes(size, unit) >= much
+    )
+
+
+def _bytes(size: str, unit: str) -> Fraction:
+    return Fraction(size) * (1 << 10 * (1 + "KMG".index(unit[0])))
 
 
 def _missing(flags: dict[str, str]) -> set[str]:

@@ -34,7 +34,18 @@ def flags_of(start: Start) -> list[tuple[str, str]]:
         "llama.cpp": _llamacpp,
     }
     flags = list(makers[start.engine](ranks, records))
-    return [*flags, *_refused(start, {name for name, _ in flags})]
+    known = {name for name, _ in flags}
+    refused = list(_refused(start, known))
+    known |= {name for name, _ in refused}
+    return [*flags, *refused, *_typed(records, known)]
+
+
+def _typed(records: Sequence[RankLog], known: set[str]) -> Iterator[tuple[str, str]]:
+    """The other flags of the server's command line, as its log repeats them."""
+    words = {name: value for record in records for name, value in record.words.items()}
+    for name, value in words.items():
+        if name.startswith("--") and name not in known:
+            yield name, value
 
 
 def _refused(start: Start, known: set[str]) -> Iterator[tuple[str, str]]:

@@ -80,9 +80,15 @@ APART = ("llama.cpp", "ollama")
 """Engines whose records are caches and devices of one process, with counts of their own."""
 
 
+_TELLS = ("warm-up", "capture")
+"""Failures that name the step in which the allocation before them ran out of memory."""
+
+
 def _failures(records: Sequence[RankLog]) -> tuple[Failure, ...]:
     """What was said, once however many processes and tracebacks repeat it."""
-    every = sorted((one for record in records for one in record.failures), key=lambda f: f.line)
+    said = sorted((one for record in records for one in record.failures), key=lambda f: f.line)
+    told = max((one.line for one in said if one.kind in _TELLS), default=0)
+    every = [one for one in said if one.kind != "out of memory" or one.line > told]
     return tuple({(failure.kind, failure.why): failure for failure in reversed(every)}.values())[
         ::-1
     ]

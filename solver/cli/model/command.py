@@ -82,7 +82,7 @@ def model(
     if from_log is not None:
         from kvplan.solver.cli.model import model_from_log as log
 
-        start = log.last_start(from_log)
+        start = log.last_start(from_log, settings_suffice=config is not None)
         if config is None and not (flags or check or optimize):
             return log.print_described(start)
     logged = None if start is None else log.adapter_name(start)

@@ -10,8 +10,8 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.logs.verdict import Start
 
 
-def last_start(log: str) -> Start:
-    """The last start that a log holds.
+def last_start(log: str, *, settings_suffice: bool = False) -> Start:
+    """The last start that a log holds; `settings_suffice` where a config says the rest.
 
     Raises
     ------
@@ -19,7 +19,7 @@ def last_start(log: str) -> Start:
     """
     from kvplan.solver.logs.reading.scan import scan
 
-    return scan([log])[-1]
+    return scan([log], settings_suffice=settings_suffice)[-1]
 
 
 def described_problem(start: Start) -> Problem:
@@ -58,13 +58,22 @@ def both_arguments(start: Start, adapter: Any, typed: Sequence[str]) -> tuple[li
     dialect = getattr(adapter, "DIALECT", Dialect())
     given = read_settings(adapter.FLAGS, typed, {}, dialect).given
     open_flags = {flag.name for flag in adapter.FLAGS if flag.key not in given}
-    shown = [(name, value) for name, value in flags_of(start) if name in open_flags]
+    switches = {flag.name for flag in adapter.FLAGS if flag.kind == "switch"}
+    shown = [
+        _switch(name, value) if name in switches else (name, value)
+        for name, value in flags_of(start)
+        if name in open_flags
+    ]
     exact = _with_exact_rooms(start, shown)
     return _before(exact, typed), _before(shown, typed)
 
 
+def _switch(name: str, value: str) -> tuple[str, str]:
+    return (name if value == "true" else f"--no-{name[2:]}"), ""
+
+
 def _before(shown: Sequence[tuple[str, str]], typed: Sequence[str]) -> list[str]:
-    return [*(part for pair in shown for part in pair), *typed]
+    return [*(part for pair in shown for part in pair if part), *typed]
 
 
 def _with_exact_rooms(start: Start, shown: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -120,6 +120,9 @@ _WORDS = (
     ("dtype", re.compile(r"\bdtype=torch\.(\w{1,30})")),
     ("max-num-batched-tokens", re.compile(rf"\bmax_num_batched_tokens{_IS}(\d{{1,12}})")),
 )
+_NESTED = re.compile(r"(?<!^)\{[^{}]{0,2000}\}")
+_DEEPEST = 3
+_ARGUMENT = re.compile(r"'(\w{1,60})': (?:'([^']{0,300})'|(-?[\w.+-]{1,40})(?=[,}]))")
 NEEDLES = (
     b"KV cache memory",
     b"kv cache memory in use",
@@ -227,4 +230,17 @@ def words_of(text: str) -> dict[str, str]:
     if not any(sign in text for sign in _NAMES_SETTINGS):
         return {}
     found = ((name, pattern.search(text)) for name, pattern in _WORDS)
-    return {name: match[1] for name, match in found if match is not None}
+    words = {name: match[1] for name, match in found if match is not None}
+    return words | dict(_arguments(text))
+
+
+def _arguments(text: str) -> Iterator[tuple[str, str]]:
+    """Every plain value of the non-default arguments, by its flag; a switch has "true", "false"."""
+    _, _, arguments = text.partition("non-default args: ")
+    for _ in range(_DEEPEST):
+        arguments = _NESTED.sub("", arguments)
+    for key, quoted, plain in _ARGUMENT.findall(arguments):
+        value = quoted or plain
+        if value not in ("", "None", "auto"):
+            named = value.lower() if value in ("True", "False") else value
+            yield f"--{key.replace('_', '-')}", named

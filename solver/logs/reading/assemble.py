@@ -157,10 +157,17 @@ def assemble(
             run = runs[home, replica] = _Run(title, *kinds)
         run.take(event)
     kept = [record for run in runs.values() for record in run.kept]
-    return [record for record in kept if _says_something(record)]
+    telling = {(one.replica, one.start) for one in kept if says_something(one)}
+    return [
+        record
+        for record in kept
+        if says_something(record)
+        or (record.words and (not telling or (record.replica, record.start) in telling))
+    ]
 
 
-def _says_something(record: RankLog) -> bool:
+def says_something(record: RankLog) -> bool:
+    """Whether a record holds more than settings: a figure, a pool or a failure."""
     return bool(record.figures or record.tokens_by_pool or record.failures)
 
 

@@ -22,6 +22,7 @@ from kvplan.solver.logs.engines.log_sglang import SglangReader
 from kvplan.solver.logs.engines.log_trtllm import TrtllmReader
 from kvplan.solver.logs.engines.log_vllm import VllmReader
 from kvplan.solver.logs.failures import OOM_NEEDLES, failure_of, out_of_memory
+from kvplan.solver.logs.reading.assemble import says_something
 from kvplan.solver.logs.reading.lines import lines_with
 from kvplan.solver.logs.reading.record import CORE, Failure, RankLog, Reader
 from kvplan.solver.logs.verdict import Start, starts_of
@@ -48,16 +49,19 @@ UNKNOWN = "unknown engine"
 Progress = Callable[[int], None]
 
 
-def scan(sources: Sequence[str], progress: Progress | None = None) -> list[Start]:
+def scan(
+    sources: Sequence[str], progress: Progress | None = None, *, settings_suffice: bool = False
+) -> list[Start]:
     """Read logs ("-" is standard input), one after the other, and judge every start in them.
 
+    With `settings_suffice`, a log that names only its engine's settings is a start, too.
     Logs that hold one rank each, of the same engine, are the ranks of one start.
 
     Raises
     ------
     InvalidProblem : a log cannot be read, or none has a line of a known engine.
     """
-    found = [(source, _records(source, progress)) for source in sources]
+    found = [(source, _records(source, progress, settings_suffice)) for source in sources]
     if not any(records for _, records in found):
         expected = f"memory lines of {_NAMES}"
         raise InvalidProblem(Fault(_name(source), expected, "none") for source, _ in found)
@@ -101,7 +105,9 @@ def _name(source: str) -> str:
     return "standard input" if source == "-" else source
 
 
-def _records(source: str, progress: Progress | None) -> dict[str, list[RankLog]]:
+def _records(
+    source: str, progress: Progress | None, settings_suffice: bool
+) -> dict[str, list[RankLog]]:
     """What every reader found in a log, engines without a rank left out."""
     readers = [make() for make in _READERS]
     needles = [*OOM_NEEDLES, *(needle for reader in readers for needle in reader.needles)]
@@ -113,7 +119,10 @@ def _records(source: str, progress: Progress | None) -> dict[str, list[RankLog]]
                     reader.read(number, text)
             if any(needle.decode() in text for needle in OOM_NEEDLES):
                 orphans += _out_of_memory(readers, number, text)
-    found = {reader.engine: ranks for reader in readers if (ranks := reader.ranks())}
+    named = {reader.engine: ranks for reader in readers if (ranks := reader.ranks())}
+    found = {engine: ranks for engine, ranks in named.items() if any(map(says_something, ranks))}
+    if settings_suffice and not found and not orphans:
+        return named
     for engine, failure in orphans:
         home = engine or next(iter(found), UNKNOWN)
         found.setdefault(home, [RankLog(CORE, failure.line)])[-1].failures.append(failure)
