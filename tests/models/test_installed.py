@@ -65,7 +65,8 @@ def test_a_source_distribution_holds_the_tests_and_builds_a_wheel(tmp_path: Path
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_completes_commands(shell: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kvplan", "--show-completion", shell]
+    detected = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION=1"  # a detached process has no shell
+    command = ["env", detected, sys.executable, "-m", "kvplan", "--show-completion", shell]
     script = run(command, tmp_path)
     assert "_KVPLAN_COMPLETE" in script
 
