@@ -29,9 +29,10 @@ def find_faults(problem: Problem) -> list[Fault]:
     if not problem.ranks:
         return [Fault("ranks", "at least one rank", "an empty list")]
     faults = first_faults(chain.from_iterable(check(problem) for check in _CHECKS))
-    # Goals and constraints resolve names, so check them only once the names are valid.
+    if any(fault.path.endswith(".name") for fault in faults):
+        return faults  # goals and constraints resolve names, which must be valid first
     asked = (goal_faults, fill_faults, relax_faults)
-    return faults or first_faults(chain.from_iterable(check(problem) for check in asked))
+    return first_faults(chain(faults, *(check(problem) for check in asked)))
 
 
 def _names(problem: Problem) -> Iterator[Fault]:
