@@ -6,11 +6,11 @@ Names are imported on first use: `import kvplan` loads neither Pydantic nor OR-T
 TYPE_CHECKING = False  # typing is not imported either; type checkers know the name
 
 if TYPE_CHECKING:
-    from kvplan.models.errors import Infeasible, InvalidProblem, KvplanError
+    from kvplan.models.errors import AgreementFailed, Infeasible, InvalidProblem, KvplanError
     from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
     from kvplan.models.plan import Plan
     from kvplan.models.problem import Problem
-    from kvplan.models.ranks import RankMemory
+    from kvplan.models.ranks import Rank, RankMemory
     from kvplan.solver.agree.together import plan_together
     from kvplan.solver.explain import explain
     from kvplan.solver.explore import explore
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AgreementFailed",
     "Infeasible",
     "InvalidProblem",
     "KvplanError",
@@ -29,6 +30,7 @@ __all__ = [
     "Plan",
     "Planner",
     "Problem",
+    "Rank",
     "RankMemory",
     "__version__",
     "explain",
@@ -38,6 +40,7 @@ __all__ = [
     "plan_together",
 ]
 _HOMES = {
+    "AgreementFailed": "models.errors",
     "Infeasible": "models.errors",
     "InvalidProblem": "models.errors",
     "KvplanError": "models.errors",
@@ -46,6 +49,7 @@ _HOMES = {
     "Plan": "models.plan",
     "Planner": "solver.planner",
     "Problem": "models.problem",
+    "Rank": "models.ranks",
     "RankMemory": "models.ranks",
     "explain": "solver.explain",
     "explore": "solver.explore",

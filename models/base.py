@@ -39,12 +39,16 @@ class Frozen(BaseModel):
         return self.__dict__ == other.__dict__
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, optionally with some fields updated: not validated, mappings frozen."""
-        changes = {
-            name: FrozenDict(value) if type(value) is dict else value
-            for name, value in (update or {}).items()
-        }
+        """A copy, optionally with some fields updated: not validated, mappings and lists frozen."""
+        changes = {name: _frozen(value) for name, value in (update or {}).items()}
         return super().model_copy(update=changes, deep=deep)
+
+
+def _frozen(value: Any) -> Any:
+    """A list as a tuple and a mapping as one that is read-only, as fields hold them."""
+    if type(value) is list:
+        return tuple(value)
+    return FrozenDict(value) if type(value) is dict else value
 
 
 def _reader(*, may_be_blank: bool) -> Callable[[Any], str]:

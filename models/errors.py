@@ -168,6 +168,14 @@ class Infeasible(KvplanError):
     def __str__(self) -> str:
         return "\n".join(self.reasons)
 
+    def __repr__(self) -> str:
+        """One line for a log: what is short by most bytes first."""
+        if not self.shortfall:
+            return f"Infeasible({self.reasons[0] if self.reasons else ''!r})"
+        worst = max(self.shortfall, key=lambda short: short.bytes)
+        more = f", and {len(self.shortfall) - 1} more" if len(self.shortfall) > 1 else ""
+        return f"Infeasible('{worst.rank} is short by {worst.bytes:_} B in {worst.phase}{more}')"
+
 
 class Undecided(KvplanError):
     """No plan was found, and it is not proven that there is none.

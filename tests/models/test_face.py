@@ -10,13 +10,14 @@ import pytest
 
 import kvplan
 from kvplan import solver
-from kvplan.models import Infeasible, InvalidProblem, KvplanError, Plan, Problem
+from kvplan.models import AgreementFailed, Infeasible, InvalidProblem, KvplanError, Plan, Problem
 from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
-from kvplan.models.ranks import RankMemory
+from kvplan.models.ranks import Rank, RankMemory
 from kvplan.solver import explain, explore, layout
 from kvplan.solver.agree import plan_together
 
 NAMES = {
+    "AgreementFailed": AgreementFailed,
     "Infeasible": Infeasible,
     "InvalidProblem": InvalidProblem,
     "KvplanError": KvplanError,
@@ -25,6 +26,7 @@ NAMES = {
     "Plan": Plan,
     "Planner": solver.Planner,
     "Problem": Problem,
+    "Rank": Rank,
     "RankMemory": RankMemory,
     "explain": explain.explain,
     "explore": explore.explore,
@@ -32,7 +34,6 @@ NAMES = {
     "plan": solver.plan,
     "plan_together": plan_together,
 }
-MOST_MILLISECONDS = 20
 
 
 def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -54,17 +55,13 @@ def test_all_and_dir_list_every_name() -> None:
 def test_an_unknown_name_is_an_error_and_not_a_module() -> None:
     with pytest.raises(AttributeError, match="module 'kvplan' has no attribute 'nonsense'"):
         kvplan.nonsense  # type: ignore[attr-defined]  # noqa: B018 - what a typo does
-    with pytest.raises(ImportError, match="cannot import name 'Rank'"):
-        from kvplan import Rank  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'Pool'"):
+        from kvplan import Pool  # type: ignore[attr-defined]  # noqa: F401
 
 
-def test_the_import_alone_loads_nothing_else_and_is_quick(tmp_path: Path) -> None:
+def test_the_import_alone_loads_nothing_else(tmp_path: Path) -> None:
     code = "import sys; old = {*sys.modules}; import kvplan; print(sorted({*sys.modules} - old))"
-    done = python("-X", "importtime", "-c", code, folder=tmp_path)
-    assert done.stdout == "['kvplan']\n"
-    last = done.stderr.splitlines()[-1].split("|")
-    assert last[2].strip() == "kvplan"
-    assert int(last[1]) < MOST_MILLISECONDS * 1000
+    assert python("-c", code, folder=tmp_path).stdout == "['kvplan']\n"
 
 
 def test_no_name_needs_a_solver_or_a_table_before_its_first_use(tmp_path: Path) -> None:
