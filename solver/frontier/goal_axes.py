@@ -15,6 +15,8 @@ from kvplan.models.elastic import Experts
 from kvplan.models.goals import Constraint, Goal
 from kvplan.models.messages import Misfit, one_of, shown
 from kvplan.models.pools import Pool
+from kvplan.models.problem import request_name
+from kvplan.models.reading.paths import request_path
 from kvplan.models.reading.variables import known_variables, relaxable
 from kvplan.models.units import parse_integer
 from kvplan.solver.explain.chunk_floor import with_chunks
@@ -61,21 +63,36 @@ def _axis(problem: Problem, text: str) -> Axis:
     }
     found = _STEP.fullmatch(text)
     if text in known or found is None or found[1] not in known:
-        return Axis(_variable(known, text))
+        return Axis(_variable(problem, known, text))
     try:
         step = parse_integer(int(found[2]) if found[2].isdecimal() else found[2], least=1)
     except Misfit as error:
         raise InvalidProblem.at("--goals", f"a step: {error.expected}", shown(text)) from None
-    return Axis(_variable(known, found[1]), step)
+    return Axis(_variable(problem, known, found[1]), step)
 
 
-def _variable(known: dict[str, str], name: str) -> str:
+def _variable(problem: Problem, known: dict[str, str], name: str) -> str:
     free = [each for each, why in known.items() if not why]
     if name not in known or (name.startswith("choice:") and "=" in name):
         raise InvalidProblem.at("--goals", f"a variable: {one_of(free, name)}", shown(name))
     if known[name]:
-        raise InvalidProblem.at("--goals", known[name], shown(name))
+        raise InvalidProblem.at("--goals", known[name] + _remedy(problem, name), shown(name))
     return name
+
+
+def _remedy(problem: Problem, name: str) -> str:
+    """What to add where a request is not fitted, so that it may vary; nothing elsewhere."""
+    kind, _, request = name.partition(":")
+    place = next(
+        (
+            request_path(problem, b, r)
+            for b, batch in enumerate(problem.batches)
+            for r in range(len(batch.requests))
+            if request_name(batch, r) == request
+        ),
+        None,
+    )
+    return "" if place is None else f" (--set {place}.fit={kind})"
 
 
 def ordered_by(problem: Problem, axes: Sequence[Axis]) -> Problem:

@@ -211,7 +211,7 @@ def test_copies_can_be_traded() -> None:
         (["prefill:0", "capacity:long"], "--goals: expected a step: "),
         (
             ["count:long", "prefill"],
-            "--goals: expected a request with fit: count, got 'count:long'",
+            "--goals: expected a request with fit: count (--set batches.b.requests.long.fit=count",
         ),
     ],
 )
