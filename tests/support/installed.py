@@ -55,8 +55,20 @@ def install(way: Way, folder: Path, *, links: bool = True) -> Installed:
     (packages,) = folder.glob("environment/lib/python*/site-packages")
     installed = Installed(folder / "environment" / "bin" / "python", packages)
     pip(installed, "install", "--no-deps", "--no-index", str(file))
-    (packages / "others.pth").write_text("\n".join(_other_packages()) + "\n")
+    others = _other_packages() if links else (_without_kvplan(folder / "others"),)
+    (packages / "others.pth").write_text("\n".join(others) + "\n")
     return installed
+
+
+def _without_kvplan(folder: Path) -> str:
+    """Links to this environment's packages: a kvplan among them would be found before a map."""
+    folder.mkdir()
+    for packages in _other_packages():
+        for entry in Path(packages).iterdir():
+            link = folder / entry.name
+            if "kvplan" not in entry.name and not link.exists():
+                link.symlink_to(entry)
+    return str(folder)
 
 
 def build(hook: str, source: Path) -> Path:
