@@ -18,7 +18,7 @@ from kvplan.models.messages import one_line, shown
 if TYPE_CHECKING:
     import pandas
 
-TABLES = (".csv", ".parquet")
+TABLES = (".csv", ".jsonl", ".parquet")
 PICTURES = (".png", ".svg", ".html")
 _LIBRARIES = {
     ".parquet": ("pyarrow", "parquet"),
@@ -108,8 +108,11 @@ def _is_running(process: int) -> bool:
 
 def write_table(table: pandas.DataFrame, path: Path) -> None:
     """Write a table atomically, as its ending says."""
-    if path.suffix.lower() == ".parquet":
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
         write_atomically(path, lambda part: table.to_parquet(part, index=False))
+    elif suffix == ".jsonl":
+        write_atomically(path, lambda part: table.to_json(part, orient="records", lines=True))
     else:
         write_atomically(path, lambda part: table.to_csv(part, index=False, lineterminator="\n"))
 

@@ -131,7 +131,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "no step": ("explore card.yaml --vary ranks.gpu.quota=1GiB:2GiB", "expected A:B:STEP or A,B,C"),
     "a spreadsheet": (
         "explore card.yaml --vary ranks.gpu.quota=1GiB,2GiB --out t.xlsx",
-        "--out: expected a file ending in .csv, .parquet, .png, .svg or .html, got",
+        "--out: expected a file ending in .csv, .jsonl, .parquet, .png, .svg or .html, got",
     ),
     "no figures in a log": ("check-log server.log", "server.log: expected memory lines of ATOM, "),
     # models

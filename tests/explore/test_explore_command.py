@@ -87,7 +87,7 @@ def test_no_plan_in_any_row_is_exit_code_1(capsys: Capture) -> None:
         ),
         (
             [*QUOTAS, "--out", "x.xls"],
-            "--out: expected a file ending in .csv, .parquet, .png, .svg or .html, got",
+            "--out: expected a file ending in .csv, .jsonl, .parquet, .png, .svg or .html, got",
         ),
         ([*QUOTAS, "--set", "nope=1"], "nope: expected "),
         ([], "kvplan: Missing option '--vary'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -32,6 +33,16 @@ def test_csv_is_plain(tmp_path: Path, table: pd.DataFrame) -> None:
     assert lines[1].startswith(f"{5 * 2**30},infeasible,,,,,")
     assert lines[3].startswith(f"{7 * 2**30},optimal,2048,11008,")
     assert (len(lines), lines[-1]) == (5, "")
+
+
+def test_json_lines_have_a_row_each(tmp_path: Path, table: pd.DataFrame) -> None:
+    path = tmp_path / "x.jsonl"
+    write_table(table, path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["ranks.*.quota"] for row in rows] == [5 * 2**30, 6 * 2**30, 7 * 2**30]
+    assert [row["status"] for row in rows] == table["status"].tolist()
+    assert rows[0]["experts"] is None
+    assert rows[2]["experts"] == table["experts"][2]
 
 
 def test_parquet_keeps_every_value_and_type(tmp_path: Path, table: pd.DataFrame) -> None:
@@ -156,7 +167,9 @@ def refusal(path: Path) -> str:
 
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.csv.gz", ".csv"])
 def test_another_ending_is_refused(name: str, tmp_path: Path) -> None:
-    assert refusal(tmp_path / name).startswith("--out: expected a file ending in .csv or .parquet")
+    assert refusal(tmp_path / name).startswith(
+        "--out: expected a file ending in .csv, .jsonl or .parquet"
+    )
 
 
 def test_a_folder_that_is_not_there_and_one_in_the_way_are_refused(tmp_path: Path) -> None:

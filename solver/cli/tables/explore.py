@@ -35,7 +35,8 @@ def explore(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Write a .csv or .parquet table, or a .png, .svg or .html picture."
+            metavar="FILE",
+            help="Write a .csv, .jsonl or .parquet table, or a .png, .svg or .html picture.",
         ),
     ] = None,
     as_json: Annotated[

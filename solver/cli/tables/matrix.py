@@ -66,7 +66,7 @@ def matrix(
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the table to a .csv or .parquet file."),
+        typer.Option(metavar="FILE", help="Write the table to a .csv, .jsonl or .parquet file."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the table as one JSON document, a list of rows.")
