@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from copy import deepcopy
 
+from kvplan.models import InvalidProblem
 from kvplan.solver.explore.figures import Figures
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.sharing.kept_parts import KeptParts
@@ -68,16 +69,23 @@ def _solved(
             sent[executor.submit(solve_part, deepcopy(part))] = part  # solving writes into its data
         except BrokenExecutor:
             lost.append(part)
+    failed: dict[int, InvalidProblem] = {}
     try:
         for future in as_completed(sent):
+            part = sent[future]
             try:
-                yield sent[future], future.result()
+                yield part, future.result()
             except BrokenExecutor:
-                lost.append(sent[future])
+                lost.append(part)
+            except InvalidProblem as error:
+                failed[part.start] = error
     finally:
         for future in sent:
             future.cancel()
-    yield from ((part, solve_grid(part.grid)) for part in lost)
+    for part in lost:
+        yield part, solve_grid(part.grid)
+    if failed:  # of several faults the first row's, whichever worker was quickest
+        raise failed[min(failed)]
 
 
 def solve_part(part: PartOfGrid) -> Figures:
