@@ -30,7 +30,7 @@ def outer_problems(problem: Problem, vary: Mapping[str, Values]) -> Iterator[Out
     """
     axes = [(name, _names(name, vary[name])) for name in OUTER if name in vary]
     changes: dict[str, Callable[[Problem, str], Problem]] = {
-        "variant": _with_variant,
+        "variant": with_variant,
         "goals": _with_goals,
     }
     for values in product(*(names for _, names in axes)):
@@ -51,12 +51,18 @@ def _names(name: str, values: Values) -> tuple[str, ...]:
     return names
 
 
-def _with_variant(problem: Problem, name: str) -> Problem:
+def with_variant(problem: Problem, name: str, asked: str = "variant") -> Problem:
+    """The problem under one of its variants; "none" is the problem itself.
+
+    Raises
+    ------
+    InvalidProblem : no such variant, at the path `asked`; or it makes the problem invalid.
+    """
     if name == "none":
         return problem
     variants = {variant.name: variant for variant in problem.variants}
     if name not in variants:
-        raise InvalidProblem.at("variant", one_of(("none", *variants), name), shown(name))
+        raise InvalidProblem.at(asked, one_of(("none", *variants), name), shown(name))
     data = problem.model_dump(mode="json", exclude_unset=True)
     return Problem.model_validate(apply_overrides(data, variants[name].set))
 

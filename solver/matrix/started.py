@@ -14,9 +14,9 @@ from kvplan.models.engines.cards import total_bytes
 from kvplan.models.engines.command_line.typed import Budget, config_overrides, typed_settings
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.advise.launched import launched
+from kvplan.solver.explore.outer import with_variant
 from kvplan.solver.floors import need
 from kvplan.solver.matrix.settings_grid import Combination, Combinations
 
@@ -86,14 +86,9 @@ def _start(combination: Combination) -> Started:
 
 def _changed(problem: Problem, combination: Combination) -> Problem:
     """The problem with a variant and with fields of its own."""
-    overrides = [f"{path}={value}" for path, value in combination.fields.items()]
     name = combination.values.get("variant", "none")
-    if name != "none":
-        variants = {variant.name: variant.set for variant in problem.variants}
-        if name not in variants:
-            expected = one_of(("none", *variants), name)
-            raise InvalidProblem.at("--vary variant", expected, shown(name))
-        overrides = [*variants[name], *overrides]
+    problem = with_variant(problem, name, "--vary variant")
+    overrides = [f"{path}={value}" for path, value in combination.fields.items()]
     if not overrides:
         return problem
     data = problem.model_dump(mode="json", exclude_unset=True)
