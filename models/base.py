@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator
 
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
+from kvplan.models.json_schema import LONGEST_NAME, NAME, TITLE, by_keys, bytes_input
 from kvplan.models.messages import Misfit, shown, within
-from kvplan.models.schema import LONGEST_NAME, NAME, TITLE, by_keys, bytes_input
 from kvplan.models.units import Granule, parse_bytes
 
 __all__ = [

@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from kvplan.models.base import Frozen, Name
 from kvplan.models.inputs import Written
+from kvplan.models.json_schema import given, given_as, when
 from kvplan.models.messages import Misfit
-from kvplan.models.schema import given, given_as, when
 from kvplan.models.units import Positive, Whole
 
 

@@ -14,8 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_v
 from kvplan.models.base import ByStage, Frozen, Granule, Name, by_key
 from kvplan.models.immutable.frozen_dict import FrozenMapping
 from kvplan.models.inputs import ByStageLike, BytesLike, NumberLike, PairsLike, Written
-from kvplan.models.messages import Misfit, shown, within
-from kvplan.models.schema import (
+from kvplan.models.json_schema import (
     BY_STAGE,
     PAIRS,
     any_of,
@@ -26,6 +25,7 @@ from kvplan.models.schema import (
     whole,
     without,
 )
+from kvplan.models.messages import Misfit, shown, within
 from kvplan.models.units import (
     LIMIT,
     Demand,

@@ -21,8 +21,8 @@ from pydantic_core import CoreSchema
 from kvplan.models.base import Frozen, Name, TextKeys
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import NumberLike, Written
+from kvplan.models.json_schema import CURVE, GOAL_VARIABLE, TERM_VARIABLE, any_of, given, given_as
 from kvplan.models.messages import Misfit, shown, within
-from kvplan.models.schema import CURVE, GOAL_VARIABLE, TERM_VARIABLE, any_of, given, given_as
 from kvplan.models.units import Exact, Portion, Ratio, Whole, parse_fraction
 
 

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_valid
 from kvplan.models.base import Frozen, Name, TextKeys, text_keys
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import BytesLike, NumberLike, Written
+from kvplan.models.json_schema import NAME, RATE_OR_TIME, any_keys, bytes_input, several, whole
 from kvplan.models.messages import Misfit, shown, within
-from kvplan.models.schema import NAME, RATE_OR_TIME, any_keys, bytes_input, several, whole
 from kvplan.models.units import (
     Demand,
     Portion,

@@ -9,8 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_valid
 
 from kvplan.models.base import ByStage, Frozen, Name
 from kvplan.models.inputs import ByStageLike, BytesLike, NumberLike, Written
-from kvplan.models.messages import Misfit, shown
-from kvplan.models.schema import (
+from kvplan.models.json_schema import (
     bytes_input,
     given,
     given_as,
@@ -19,6 +18,7 @@ from kvplan.models.schema import (
     whole,
     without,
 )
+from kvplan.models.messages import Misfit, shown
 from kvplan.models.units import Portion, Positive, Supply, Whole, parse_bytes, parse_integer
 
 

@@ -16,6 +16,7 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.goals import Constraint, Fill, Goal
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import NumberLike, Written
+from kvplan.models.json_schema import RELAXED_VARIABLE
 from kvplan.models.measured.allowances import with_allowances
 from kvplan.models.place import Place
 from kvplan.models.pools import Cache, Pool
@@ -25,7 +26,6 @@ from kvplan.models.reading.loader import load_data, parse_text
 from kvplan.models.reading.mistaken import other_document
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.models.reading.references import find_faults
-from kvplan.models.schema import RELAXED_VARIABLE
 from kvplan.models.units import Positive, Ratio
 from kvplan.models.variants import Variant
 

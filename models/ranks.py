@@ -12,10 +12,10 @@ from kvplan.models.base import ByStage, Frozen, Name, TextKeys
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
 from kvplan.models.inputs import BytesLike, NumberLike, Written
+from kvplan.models.json_schema import any_of, bytes_input, given, given_as, one_of, when
 from kvplan.models.measured.device import read_device
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.reading.faults import faults_of
-from kvplan.models.schema import any_of, bytes_input, given, given_as, one_of, when
 from kvplan.models.units import Demand, Portion, Ratio, Supply, Whole, parse_bytes
 
 

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, PlainValidator
 
+from kvplan.models.json_schema import EXACT, PORTION, RATE, RATIO, bytes_input, whole
+from kvplan.models.json_schema import LIMIT as LIMIT
 from kvplan.models.messages import LONGEST, Misfit, shown
-from kvplan.models.schema import EXACT, PORTION, RATE, RATIO, bytes_input, whole
-from kvplan.models.schema import LIMIT as LIMIT
 
 _DECIMAL = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}

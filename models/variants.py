@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from kvplan.models.base import Frozen, Name, Title
+from kvplan.models.json_schema import OVERRIDES
 from kvplan.models.messages import Misfit, shown
-from kvplan.models.schema import OVERRIDES
 
 
 def _overrides(value: Any) -> tuple[str, ...]:

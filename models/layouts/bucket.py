@@ -10,9 +10,9 @@ from pydantic import Field, PlainValidator, StrictBool, model_validator
 from kvplan.models.base import by_key
 from kvplan.models.immutable.frozen_dict import FrozenMapping
 from kvplan.models.inputs import BytesLike, NumberLike
+from kvplan.models.json_schema import BY_STAGE, by_keys, whole
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.pools import Cache
-from kvplan.models.schema import BY_STAGE, by_keys, whole
 from kvplan.models.units import Demand, Positive, Rate, Whole, parse_integer
 
 KERNEL_TOKENS, MOST_TOKENS = 16, 8192

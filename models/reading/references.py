@@ -15,7 +15,7 @@ from kvplan.models.messages import one_of, path_to, shown
 from kvplan.models.pools import Cache
 from kvplan.models.ranks import Rank, at_rank
 from kvplan.models.reading.faults import first_faults
-from kvplan.models.reading.placement import placement_faults
+from kvplan.models.reading.placement_references import placement_faults
 from kvplan.models.reading.variables import fill_faults, goal_faults, known_variables, relax_faults
 
 if TYPE_CHECKING:

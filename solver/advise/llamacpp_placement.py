@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.llamacpp.placement import placement_problem
+from kvplan.models.engines.llamacpp.gguf_placement import placement_problem
 from kvplan.models.engines.registry import Settings
 from kvplan.solver.advise.advice import Advice
-from kvplan.solver.place.frontier import frontier
+from kvplan.solver.place.trade import frontier
 from kvplan.solver.solve.plan import plan
 
 

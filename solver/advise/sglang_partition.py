@@ -15,7 +15,7 @@ from kvplan.models.engines.sglang.figures import figures
 from kvplan.models.engines.sglang.launch.flags import FLAGS
 from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.sglang.pools import build
-from kvplan.models.engines.sglang.states import recurrent_layers
+from kvplan.models.engines.sglang.state_slots import recurrent_layers
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.ranks import Rank
 from kvplan.solver.advise.advice import Advice

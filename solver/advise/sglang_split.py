@@ -17,12 +17,12 @@ from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.budget import rest_bytes
 from kvplan.models.engines.sglang.cells import has_window_pool, window_tokens
 from kvplan.models.engines.sglang.compressed import is_compressed
-from kvplan.models.engines.sglang.demand import request_cap
 from kvplan.models.engines.sglang.figures import figures
 from kvplan.models.engines.sglang.launch.flags import FLAGS, draft_tokens, replicas
 from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.sglang.pools import build, open_split
-from kvplan.models.engines.sglang.states import recurrent_layers, slot_bytes, slots_of_request
+from kvplan.models.engines.sglang.state_slots import recurrent_layers, slot_bytes, slots_of_request
+from kvplan.models.engines.sglang.window_demand import request_cap
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem

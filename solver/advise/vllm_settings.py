@@ -16,9 +16,14 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.figures import printed_tokens
+from kvplan.models.engines.vllm.launch.choices import laid_over
 from kvplan.models.engines.vllm.launch.server import Server, server_of
-from kvplan.models.engines.vllm.launch.variants import laid_over
-from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, group_blocks, longest_length
+from kvplan.models.engines.vllm.pool_problem import (
+    POOL,
+    blocks_of_request,
+    group_blocks,
+    longest_length,
+)
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.units import human_bytes
 from kvplan.solver.advise.advice import Advice

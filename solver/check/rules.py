@@ -10,7 +10,8 @@ from kvplan.models.pools import Buffer
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank
 from kvplan.models.units import exact_bytes
-from kvplan.solver.check.bytes import (
+from kvplan.solver.check.needs import BatchNeed, alone, batch_need, rule_of, structural_floors
+from kvplan.solver.check.phase_bytes import (
     GRANULES,
     auto_granule,
     figure_on,
@@ -23,7 +24,6 @@ from kvplan.solver.check.bytes import (
     slots_bytes,
     staging_bytes,
 )
-from kvplan.solver.check.needs import BatchNeed, alone, batch_need, rule_of, structural_floors
 from kvplan.solver.check.ranges import expert_faults, fitted_of, is_candidate, least_kept
 
 NONE: Mapping[str, int] = {}

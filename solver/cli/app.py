@@ -17,7 +17,7 @@ from kvplan.solver.cli.solve import solve
 from kvplan.solver.cli.tables.explore import explore
 from kvplan.solver.cli.tables.frontier import frontier
 from kvplan.solver.cli.tables.matrix import matrix
-from kvplan.solver.cli.tables.page import report
+from kvplan.solver.cli.tables.report_page import report
 from kvplan.solver.cli.verify import verify
 
 _HELP = """Size the memory pools of an LLM server: one proven plan for all ranks.

@@ -8,7 +8,7 @@ from kvplan.kernels.values import Point
 from kvplan.solver.cpsat.driver import Driver, Verdict
 from kvplan.solver.cpsat.fill import share_caps
 from kvplan.solver.cpsat.model.linear_forms import Linear, negated, total
-from kvplan.solver.cpsat.program.given import mix_needs
+from kvplan.solver.cpsat.program.given_needs import mix_needs
 from kvplan.solver.cpsat.program.program import Program
 from kvplan.solver.cpsat.program.sizes import fewest_kept
 

@@ -10,7 +10,7 @@ from math import lcm
 
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
-from kvplan.solver.cpsat.program.given import mix_needs
+from kvplan.solver.cpsat.program.given_needs import mix_needs
 from kvplan.solver.cpsat.program.goal_forms import variable_value
 from kvplan.solver.cpsat.program.sizes import (
     blocks_within,

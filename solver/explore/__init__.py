@@ -36,8 +36,8 @@ def explore(
 ) -> pandas.DataFrame:
     """Solve a problem for every combination of the varied fields.
 
-    Rows that differ in what `solver.sweep.fit` may vary (quotas, capacities of requests without a
-    given history, counts, the requested chunk, the resume utilization) are solved together, all
+    Rows that differ in what `solver.sweep.by_name` may vary (quotas, capacities of requests without
+    a given history, counts, the requested chunk, the resume utilization) are solved together, all
     others one by one; the figures are the same.
 
     Parameters

@@ -12,12 +12,12 @@ from kvplan.kernels.arrays import Fits, RefusedError, Scenarios
 from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.instance import Instance
 from kvplan.solver.explore.budget_bytes import copies_held, first_rows, tightest
-from kvplan.solver.explore.figures import Figures, Numbers, Words
+from kvplan.solver.explore.decided import Figures, Numbers, Words
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.grid_blocks import Block, Rows, blocks_of
 from kvplan.solver.explore.lacking import lacking
 from kvplan.solver.formulate.formulation import Formulation, formulate
-from kvplan.solver.sweep.fit import groups_of
+from kvplan.solver.sweep.by_name import groups_of
 from kvplan.solver.sweep.named_scenarios import columns_of
 
 During = Callable[[int], None]

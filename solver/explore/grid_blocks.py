@@ -34,7 +34,7 @@ class Moving:
     """An axis whose values are columns of scenarios."""
 
     number: int  # among the grid's axes
-    names: tuple[str, ...]  # of the columns, as `solver.sweep.fit` has them
+    names: tuple[str, ...]  # of the columns, as `solver.sweep.by_name` has them
     values: Column
 
     @property
@@ -170,7 +170,7 @@ def _moving(grid: Grid) -> tuple[Moving, ...]:
 
 
 def _column_of(problem: Problem, place: Place) -> str | None:
-    """The column that a place stands for, by the names of `solver.sweep.fit`."""
+    """The column that a place stands for, by the names of `solver.sweep.by_name`."""
     match place.location:
         case ("ranks", int(rank), "quota"):
             return f"quota:{problem.ranks[rank].name}"

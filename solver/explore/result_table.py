@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from kvplan.solver.explore.axes import Axis, Steps
-from kvplan.solver.explore.figures import Figures, Numbers, Words
+from kvplan.solver.explore.decided import Figures, Numbers, Words
 from kvplan.solver.explore.grid import Grid
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.models import Fault, Infeasible, InvalidProblem, Plan
 from kvplan.models.units import LIMIT
 from kvplan.solver.explore.batched import solve_block
-from kvplan.solver.explore.figures import Figures, empty_figures, entries_of, put
+from kvplan.solver.explore.decided import Figures, empty_figures, entries_of, put
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.grid_blocks import blocks_of
 from kvplan.solver.formulate.formulation import formulate

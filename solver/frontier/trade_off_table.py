@@ -9,7 +9,7 @@ import pandas as pd
 from kvplan.models import Problem
 from kvplan.solver.explain.sensitivity.break_points import Hints, Target, Walk
 from kvplan.solver.explain.sensitivity.moved_quotas import MovedQuotas, alike
-from kvplan.solver.explore.figures import empty_figures, entries_of, put
+from kvplan.solver.explore.decided import empty_figures, entries_of, put
 from kvplan.solver.explore.result_table import columns_of
 from kvplan.solver.frontier.goal_axes import Axis, reaching_all
 from kvplan.solver.frontier.trade_offs import TradeOff

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from kvplan.models import CheckFailed, InvalidProblem
-from kvplan.models.engines.vllm.paging.page_layout import layout_by_rules
+from kvplan.models.engines.vllm.paging.plain_layout import layout_by_rules
 from kvplan.models.layouts import LayoutAnswer, LayoutQuestion, PageLayout
-from kvplan.models.layouts.answer import Compared, Freedom, LayoutFigures, LayoutProof
+from kvplan.models.layouts.chosen import Compared, Freedom, LayoutFigures, LayoutProof
 from kvplan.solver.layout.choose_layout import best_found
 from kvplan.solver.layout.chosen_problem import problem_of
 from kvplan.solver.layout.deal import page_layout

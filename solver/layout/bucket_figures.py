@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models.layouts import Bucket, LayoutQuestion, PageLayout
-from kvplan.models.layouts.answer import BucketFigures
+from kvplan.models.layouts.chosen import BucketFigures
 from kvplan.models.layouts.page_layout import SHARED, Group
 from kvplan.solver.layout.deal import stages_of_positions
 from kvplan.solver.layout.kinds import retained, weights_of

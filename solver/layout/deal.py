@@ -10,8 +10,8 @@ from kvplan.models.layouts.page_layout import SHARED, Group, GroupLayers, PagePo
 from kvplan.solver.layout.found import Found
 from kvplan.solver.layout.kinds import Kind
 from kvplan.solver.layout.layout_candidates import Own, Part
+from kvplan.solver.layout.packed.dealing import dealt_best
 from kvplan.solver.layout.packed.packed_options import unit_pages
-from kvplan.solver.layout.packed.spread import dealt_best
 
 Positions = list[list[list[int]]]
 """Layers still to deal: [bucket][stage]."""

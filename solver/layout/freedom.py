@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvplan.models.layouts import LayoutQuestion
-from kvplan.models.layouts.answer import Freedom
+from kvplan.models.layouts.chosen import Freedom
 from kvplan.solver.layout.choose_layout import best_found
 from kvplan.solver.layout.deal import page_layout
 from kvplan.solver.layout.found import Seen

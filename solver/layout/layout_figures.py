@@ -8,7 +8,7 @@ from math import lcm
 
 from kvplan.kernels.pages import copies_held, workload_blocks
 from kvplan.models.layouts import LayoutQuestion, PageLayout
-from kvplan.models.layouts.answer import LayoutFigures
+from kvplan.models.layouts.chosen import LayoutFigures
 from kvplan.models.layouts.page_layout import SHARED, Group
 from kvplan.solver.layout.bucket_figures import Weighed, bucket_figures
 from kvplan.solver.layout.kinds import retained, rule_at, weights_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
 from kvplan.models.layouts import LayoutAnswer
-from kvplan.models.layouts.answer import BucketFigures, Compared, Freedom, LayoutFigures
+from kvplan.models.layouts.chosen import BucketFigures, Compared, Freedom, LayoutFigures
 from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.report.document import Column, Document, Lines, Row, Table
 

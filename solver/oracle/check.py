@@ -12,9 +12,9 @@ from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 from kvplan.models.reading.faults import faults_of
-from kvplan.solver.oracle import figures, rules
+from kvplan.solver.oracle import plan_figures, rules
 from kvplan.solver.oracle.replay import Replay
-from kvplan.solver.oracle.shares import shares
+from kvplan.solver.oracle.share_caps import shares
 
 
 class Violation(NamedTuple):
@@ -64,18 +64,18 @@ def _violations(problem: Problem, plan: Plan) -> Iterator[rules.Found]:
     sizes = [*rules.requests(problem, plan), *chunk]
     settings = [*rules.choices(problem, plan), *rules.experts(problem, plan)]
     yield from (*sizes, *settings, *rules.blocks(problem, plan))
-    yield from figures.requests(problem, plan)
+    yield from plan_figures.requests(problem, plan)
     replay = Replay(problem, plan)
     if not sizes:
         yield from rules.floors(replay)
-        yield from figures.floors(replay)
-        yield from figures.copies(replay)
-        yield from figures.scale(replay)
+        yield from plan_figures.floors(replay)
+        yield from plan_figures.copies(replay)
+        yield from plan_figures.scale(replay)
     if not sizes and not settings:
         yield from rules.constraints(replay)
-        yield from figures.goals(replay)
+        yield from plan_figures.goals(replay)
     if not settings and not chunk:
         yield from rules.quotas(replay)
-        yield from figures.ranks(replay)
+        yield from plan_figures.ranks(replay)
     if not sizes and not settings:
         yield from shares(replay)

@@ -12,7 +12,7 @@ from kvplan.solver.explain.sensitivity.break_points import (
     break_points_of,
 )
 from kvplan.solver.explain.sensitivity.moved_quotas import MovedQuotas
-from kvplan.solver.explore.figures import empty_figures, entries_of, put
+from kvplan.solver.explore.decided import empty_figures, entries_of, put
 from kvplan.solver.explore.result_table import columns_of
 from kvplan.solver.pictures.chart import Mark, Scale, Steps
 from kvplan.solver.pictures.of_table import decisions_in, panel_of

@@ -6,8 +6,8 @@ from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import PlacementPlan, SpacePlan
 from kvplan.solver.place.engine_default import engine_default
 from kvplan.solver.place.flags import flags_of, notes_of
-from kvplan.solver.place.program import Program, tensors_of
 from kvplan.solver.place.search.placement_search import Placed
+from kvplan.solver.place.slot_program import Program, tensors_of
 
 
 def placement_of(program: Program, found: Placed) -> PlacementPlan:

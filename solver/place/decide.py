@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.solver.formulate.objectives import linear_constraint
-from kvplan.solver.place.program import Program, Values
 from kvplan.solver.place.search.device_order import best_order
 from kvplan.solver.place.search.pipeline_stages import Pipeline, Reach, Stages, evened
 from kvplan.solver.place.search.slices import shortest
@@ -17,9 +16,10 @@ from kvplan.solver.place.search.spread import (
     Spreading,
     measure,
 )
+from kvplan.solver.place.slot_program import Program, Values
 
 if TYPE_CHECKING:
-    from kvplan.solver.cpsat.spread import Row
+    from kvplan.solver.cpsat.place_program import Row
 
 
 class Decision(NamedTuple):
@@ -95,7 +95,7 @@ class Decide:
             return found.answer
         if any_answer:
             spread = spread._replace(objectives=())
-        from kvplan.solver.cpsat.spread import best_spreading
+        from kvplan.solver.cpsat.place_program import best_spreading
 
         self.used_cpsat = True
         answer = best_spreading(spread, start, rows)
@@ -107,7 +107,7 @@ class Decide:
         problem = self.program.problem
         if not problem.constraints:
             return ()
-        from kvplan.solver.cpsat.spread import Row
+        from kvplan.solver.cpsat.place_program import Row
 
         names = [problem.ranks[rank].name for rank in self.program.order]
         found = []

@@ -10,9 +10,9 @@ from kvplan.models.engines.llamacpp.split import Device, SlotBytes, least_cpu_mo
 from kvplan.models.engines.partitions import before_last, last_ones
 from kvplan.models.place import STAGED
 from kvplan.models.units import human_bytes
-from kvplan.solver.place.program import Program
 from kvplan.solver.place.search.placement_search import Placed, PlaceSearch
 from kvplan.solver.place.search.spread import Spread, Spreading, measure
+from kvplan.solver.place.slot_program import Program
 
 KEPT: dict[Part, int] = {"MOE": 0, "ATTN": 0, "UP": 1, "GATE": 2}
 

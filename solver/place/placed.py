@@ -8,8 +8,8 @@ from typing import Any, cast
 from kvplan.models import Problem
 from kvplan.models.plan import PlacementPlan
 from kvplan.models.pools import Buffer, Pool
-from kvplan.models.reading.placement import CONSUMERS
-from kvplan.solver.place.program import without_placement
+from kvplan.models.reading.placement_references import CONSUMERS
+from kvplan.solver.place.slot_program import without_placement
 
 
 def placed(problem: Problem, placement: PlacementPlan) -> Problem:

@@ -10,8 +10,8 @@ from kvplan.solver.check.placement import placement_faults
 from kvplan.solver.digest import digest_of, question_of
 from kvplan.solver.place.answer import placement_of
 from kvplan.solver.place.placed import placed
-from kvplan.solver.place.refusal import refused
 from kvplan.solver.place.search.placement_search import Placed, PlaceSearch
+from kvplan.solver.place.shortfall import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable

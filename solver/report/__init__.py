@@ -17,10 +17,10 @@ from kvplan.solver.report.explanation import (
     ruled_out_table,
     worth_table,
 )
-from kvplan.solver.report.placement import placement_tables
 from kvplan.solver.report.plain_text import plain_text
 from kvplan.solver.report.proof import binding_table, digest, goals_table, notes
 from kvplan.solver.report.shortfalls import reasons, shortfall_table
+from kvplan.solver.report.spaces import placement_tables
 
 __all__ = ["document_of", "explanation_of", "print_report", "report", "show"]
 

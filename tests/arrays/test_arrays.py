@@ -15,7 +15,7 @@ from kvplan.kernels.arrays.batch import Batch
 from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.kernels.instance import Instance
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver.sweep.fit import fit as by_name
+from kvplan.solver.sweep.by_name import fit as by_name
 from support.cases import ORDERED, load
 from support.instance import instance_of, windows
 from support.instances import small_problem

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.oracle import best
-from kvplan.solver.sweep.fit import Sweep, fit
+from kvplan.solver.sweep.by_name import Sweep, fit
 from support.instances import random_problem
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver import Planner, plan
-from kvplan.solver.sweep.fit import fit
+from kvplan.solver.sweep.by_name import fit
 
 DATA: dict[str, Any] = {
     "ranks": [{"name": "a", "quota": 4000}],

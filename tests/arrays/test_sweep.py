@@ -10,7 +10,7 @@ import pytest
 from kvplan.models import Infeasible, InvalidProblem, Problem
 from kvplan.solver import plan
 from kvplan.solver.formulate.budgets import GIB
-from kvplan.solver.sweep.fit import Sweep, fit
+from kvplan.solver.sweep.by_name import Sweep, fit
 from support.cases import load
 from support.micro import micro, one
 

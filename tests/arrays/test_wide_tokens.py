@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.models import Problem
 from kvplan.solver import plan
-from kvplan.solver.sweep.fit import fit
+from kvplan.solver.sweep.by_name import fit
 
 MOST = 2**63 - 1
 FULL = {"name": "c", "kind": "full"}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kvplan.models import Problem
-from kvplan.solver.explore.figures import Numbers, empty_figures, put
+from kvplan.solver.explore.decided import Numbers, empty_figures, put
 from kvplan.solver.explore.grid import Grid, build_grid
 from kvplan.solver.explore.result_table import table_of
 from kvplan.solver.explore.sweep import entries_at, solve_grid

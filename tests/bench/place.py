@@ -13,7 +13,7 @@ from functools import partial
 
 from timing import interleaved
 
-from kvplan.solver.cpsat.spread import best_spreading
+from kvplan.solver.cpsat.place_program import best_spreading
 from kvplan.solver.place.search.device_order import best_order
 from kvplan.solver.place.search.pipeline_stages import Stages, best_partition
 from kvplan.solver.place.search.slices import shortest

@@ -25,7 +25,7 @@ from kvplan.kernels.arrays.scalar import one_by_one
 from kvplan.kernels.arrays.table import Swept
 from kvplan.kernels.instance import Instance
 from kvplan.solver.formulate.formulation import formulate
-from kvplan.solver.sweep.fit import fit as fit_by_name
+from kvplan.solver.sweep.by_name import fit as fit_by_name
 
 sys.path.insert(0, str(Path(__file__).parent))
 from instances import nine_caches

@@ -14,7 +14,7 @@ from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
 from kvplan.models.engines.llamacpp.rows import ROW_TYPES, row_bytes, strata_token_bytes
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.cells import Cells, cells
-from kvplan.models.engines.sglang.states import slot_bytes
+from kvplan.models.engines.sglang.state_slots import slot_bytes
 from support.shapes import architecture
 
 GIB, MIB = 2**30, 2**20

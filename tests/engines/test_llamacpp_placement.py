@@ -11,7 +11,7 @@ from kvplan.models import InvalidProblem, Problem
 from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Architecture, Attention
 from kvplan.models.engines.llamacpp import FLAGS
-from kvplan.models.engines.llamacpp.placement import placement_problem
+from kvplan.models.engines.llamacpp.gguf_placement import placement_problem
 from kvplan.models.engines.registry import Settings
 from kvplan.solver import plan
 from kvplan.solver.advise.llamacpp_placement import optimize

@@ -12,7 +12,7 @@ from kvplan.models.engines.atom.flags import stage_layers
 from kvplan.models.engines.layers import Architecture, Attention, Latent
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.cells import cells
-from kvplan.models.engines.sglang.states import slot_bytes
+from kvplan.models.engines.sglang.state_slots import slot_bytes
 from kvplan.models.engines.trtllm import FLAGS as TRTLLM_FLAGS
 from kvplan.models.engines.trtllm.adapter import quota_of
 from kvplan.solver import plan

@@ -10,7 +10,7 @@ from kvplan.models import Infeasible
 from kvplan.models.engines.sglang import build, figures
 from kvplan.models.engines.sglang.cells import cells
 from kvplan.models.engines.sglang.launch.flags import swa_ratio
-from kvplan.models.engines.sglang.states import slot_bytes
+from kvplan.models.engines.sglang.state_slots import slot_bytes
 from kvplan.solver import plan
 from support.sglang import CASES, architecture_of, settings_of
 

@@ -12,7 +12,7 @@ from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang import FLAGS, build, figures
 from kvplan.models.engines.sglang.budget import rank_entry, rest_bytes
 from kvplan.models.engines.sglang.cells import cells, stage_bounds
-from kvplan.models.engines.sglang.states import slot_bytes
+from kvplan.models.engines.sglang.state_slots import slot_bytes
 from kvplan.solver import plan
 from support.shapes import architecture
 

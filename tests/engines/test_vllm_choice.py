@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.models.engines.vllm.launch.server import server_of
-from kvplan.models.engines.vllm.problem import blocks_of_request
+from kvplan.models.engines.vllm.pool_problem import blocks_of_request
 from kvplan.solver import plan
 from kvplan.solver.advise.advice import Advice
 from kvplan.solver.advise.vllm_settings import optimize

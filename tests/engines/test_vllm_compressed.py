@@ -13,7 +13,7 @@ from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.vllm.figures import concurrency
 from kvplan.models.engines.vllm.launch.server import Server, server_of
-from kvplan.models.engines.vllm.problem import blocks_of_request, longest_length
+from kvplan.models.engines.vllm.pool_problem import blocks_of_request, longest_length
 from kvplan.solver import oracle, plan
 from support.vllm_server import CONFIGS, architecture, settings, speculative
 

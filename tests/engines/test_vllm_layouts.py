@@ -8,7 +8,7 @@ import pytest
 from kvplan.models import Infeasible, InvalidProblem
 from kvplan.models.engines.vllm.adapter import printed
 from kvplan.models.engines.vllm.figures import concurrency, printed_tokens
-from kvplan.models.engines.vllm.problem import (
+from kvplan.models.engines.vllm.pool_problem import (
     POOL,
     blocks_of_request,
     group_blocks,

@@ -13,7 +13,7 @@ import pytest
 from kvplan.models import Infeasible
 from kvplan.models.engines import vllm
 from kvplan.models.engines.vllm.launch.server import server_of
-from kvplan.models.engines.vllm.problem import blocks_of_request
+from kvplan.models.engines.vllm.pool_problem import blocks_of_request
 from kvplan.solver import plan
 from support.vllm_server import TOKENS, architecture, problem, served, settings, speculative
 

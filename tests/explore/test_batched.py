@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.solver.explore import batched, explore
-from kvplan.solver.explore.figures import Figures
+from kvplan.solver.explore.decided import Figures
 from kvplan.solver.explore.grid import Grid, build_grid
 from kvplan.solver.explore.grid_blocks import blocks_of
 from kvplan.solver.explore.sweep import solve_grid

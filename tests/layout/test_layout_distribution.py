@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from kvplan.models.engines.vllm.problem import blocks_of_request
+from kvplan.models.engines.vllm.pool_problem import blocks_of_request
 from kvplan.solver.layout import layout
 from kvplan.solver.layout.read import asked_of_server
 from support.vllm import Case, cases

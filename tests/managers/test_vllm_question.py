@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvplan.models import Infeasible, InvalidProblem
-from kvplan.models.engines.vllm.problem import POOL
+from kvplan.models.engines.vllm.pool_problem import POOL
 from kvplan.solver import plan
 from kvplan.solver.managers.guard import LeftAlone
 from kvplan.solver.managers.vllm import question

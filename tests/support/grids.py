@@ -9,7 +9,7 @@ import numpy as np
 
 from kvplan.models import Problem
 from kvplan.solver.explore.axes import Values
-from kvplan.solver.explore.figures import Figures, Numbers, empty_figures, put
+from kvplan.solver.explore.decided import Figures, Numbers, empty_figures, put
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.sweep import entries_at
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvplan.models.engines.families.defaults import DEFAULTS
+from kvplan.models.engines.families.config_classes import DEFAULTS
 from kvplan.models.engines.layers import DTYPE_BITS
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import Misfit, one_of, shown

@@ -26,8 +26,12 @@ from kvplan.models.engines.llamacpp.flags import (
     is_automatic,
     longest_context,
 )
+from kvplan.models.engines.llamacpp.gguf_placement import (
+    is_placed,
+    placed_figures,
+    placement_problem,
+)
 from kvplan.models.engines.llamacpp.offload import first_cached, layer_count
-from kvplan.models.engines.llamacpp.placement import is_placed, placed_figures, placement_problem
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown

@@ -15,7 +15,6 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture, Compressed, Layer
 from kvplan.models.engines.sglang.budget import rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import stage_layers
-from kvplan.models.engines.sglang.demand import request_tokens, shared_tokens
 from kvplan.models.engines.sglang.launch.flags import (
     chunk_tokens,
     context_tokens,
@@ -25,6 +24,7 @@ from kvplan.models.engines.sglang.launch.flags import (
     swa_ratio,
     wanted_requests,
 )
+from kvplan.models.engines.sglang.window_demand import request_tokens, shared_tokens
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 from kvplan.models.problem import Problem

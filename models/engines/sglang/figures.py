@@ -14,7 +14,7 @@ from kvplan.models.engines.sglang.launch.flags import (
     wanted_requests,
 )
 from kvplan.models.engines.sglang.launch.resolve import resolve
-from kvplan.models.engines.sglang.states import recurrent_layers, slot_parts, slots_of_request
+from kvplan.models.engines.sglang.state_slots import recurrent_layers, slot_parts, slots_of_request
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 

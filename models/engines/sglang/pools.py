@@ -21,11 +21,11 @@ from kvplan.models.engines.sglang.cells import (
 )
 from kvplan.models.engines.sglang.choices import choices, labels
 from kvplan.models.engines.sglang.compressed import build_compressed, is_compressed
-from kvplan.models.engines.sglang.demand import request_cap, request_tokens, shared_tokens
 from kvplan.models.engines.sglang.launch.flags import FLAGS, check_sizes, ratio_rule, swa_ratio
 from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.sglang.served import check_served
-from kvplan.models.engines.sglang.states import recurrent_layers, state_section
+from kvplan.models.engines.sglang.state_slots import recurrent_layers, state_section
+from kvplan.models.engines.sglang.window_demand import request_cap, request_tokens, shared_tokens
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 from kvplan.models.problem import Problem

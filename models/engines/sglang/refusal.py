@@ -11,7 +11,7 @@ from kvplan.models.engines.sglang.cells import cells, has_window_pool, window_to
 from kvplan.models.engines.sglang.compressed import is_compressed
 from kvplan.models.engines.sglang.launch.flags import draft_tokens, replicas, wanted_requests
 from kvplan.models.engines.sglang.launch.resolve import resolve
-from kvplan.models.engines.sglang.states import (
+from kvplan.models.engines.sglang.state_slots import (
     fixed_slots,
     recurrent_layers,
     slot_bytes,

@@ -10,9 +10,9 @@ from kvplan.models.engines.estimates import titled
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.budget import estimates
 from kvplan.models.engines.vllm.figures import concurrency, gib, printed_tokens
+from kvplan.models.engines.vllm.launch.choices import labels, laid_over, variants
 from kvplan.models.engines.vllm.launch.server import Server, server_of
-from kvplan.models.engines.vllm.launch.variants import labels, laid_over, variants
-from kvplan.models.engines.vllm.problem import POOL, longest_length
+from kvplan.models.engines.vllm.pool_problem import POOL, longest_length
 from kvplan.models.engines.vllm.refusals import STATES, largest_requests, refused
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Compressed
-from kvplan.models.engines.vllm.launch.attention import attention_backend, indexer_dtype
+from kvplan.models.engines.vllm.launch.attention_config import attention_backend, indexer_dtype
 from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.engines.vllm.spec import Kind, Spec
 from kvplan.models.errors import InvalidProblem

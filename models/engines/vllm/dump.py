@@ -15,11 +15,11 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import DTYPE_BITS, Tensor
+from kvplan.models.engines.vllm.block_groups import Serving, stages_of
 from kvplan.models.engines.vllm.launch.server import Server
 from kvplan.models.engines.vllm.launch.versions import version_of
-from kvplan.models.engines.vllm.layout import Serving, stages_of
 from kvplan.models.engines.vllm.paging.grouping import layout_of
-from kvplan.models.engines.vllm.problem import Worker
+from kvplan.models.engines.vllm.pool_problem import Worker
 from kvplan.models.engines.vllm.spec import Spec
 
 DS_MLA_BYTES = 656

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvplan.models.engines.vllm.layout import Layout, Serving
-from kvplan.models.engines.vllm.problem import group_blocks
+from kvplan.models.engines.vllm.block_groups import Layout, Serving
+from kvplan.models.engines.vllm.pool_problem import group_blocks
 
 GIB = 2**30
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvplan.models.engines.layers import Architecture, Attention, Compressed, Latent
+from kvplan.models.engines.vllm.block_groups import Serving
 from kvplan.models.engines.vllm.figures import gib
-from kvplan.models.engines.vllm.layout import Serving
-from kvplan.models.engines.vllm.problem import blocks_of_request, longest_length, overridden
+from kvplan.models.engines.vllm.pool_problem import blocks_of_request, longest_length, overridden
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 

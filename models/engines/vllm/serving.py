@@ -7,14 +7,14 @@ from typing import Any
 
 from kvplan.models.engines.command_line.launch_line import human_count
 from kvplan.models.engines.layers import Architecture, Compressed
-from kvplan.models.engines.vllm.launch.attention import attention_backend
+from kvplan.models.engines.vllm.block_groups import Serving
+from kvplan.models.engines.vllm.launch.attention_config import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens
 from kvplan.models.engines.vllm.launch.flags import HUMAN
 from kvplan.models.engines.vllm.launch.retired import check_supported
 from kvplan.models.engines.vllm.launch.runner import batches_in_flight
 from kvplan.models.engines.vllm.launch.speculation import speculation
 from kvplan.models.engines.vllm.launch.versions import Version, version_of
-from kvplan.models.engines.vllm.layout import Serving
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kvplan.models.engines.vllm.block_groups import Group, Layout
 from kvplan.models.engines.vllm.launch.versions import Version
-from kvplan.models.engines.vllm.layout import Group, Layout
 from kvplan.models.engines.vllm.paging.packed import least_padding
 from kvplan.models.engines.vllm.spec import Spec
 

@@ -19,7 +19,7 @@ from kvplan.kernels.instance import (
     PoolRule,
     VariableRequest,
 )
-from kvplan.solver.cpsat.program.given import Given
+from kvplan.solver.cpsat.program.given_needs import Given
 from kvplan.solver.cpsat.program.sizes import (
     blocks_within,
     fewest_kept,

@@ -13,7 +13,7 @@ from kvplan.solver.cpsat.model.integer_model import Model
 from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
 from kvplan.solver.cpsat.program.constraints import form_of
 from kvplan.solver.cpsat.program.decision_variables import Variables
-from kvplan.solver.cpsat.program.given import mix_needs
+from kvplan.solver.cpsat.program.given_needs import mix_needs
 
 
 def goal_scale(goal: Objective) -> int:

@@ -9,7 +9,7 @@ from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, PREFILL, CacheRule
 from kvplan.solver.cpsat.model.integer_model import Model
 from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
 from kvplan.solver.cpsat.program.decision_variables import Variables
-from kvplan.solver.cpsat.program.given import Given, placeholder_blocks
+from kvplan.solver.cpsat.program.given_needs import Given, placeholder_blocks
 
 
 class Needs:

@@ -17,7 +17,7 @@ from kvplan.solver.cpsat.program.constraints import (
 )
 from kvplan.solver.cpsat.program.decision_variables import Variables, create_variables
 from kvplan.solver.cpsat.program.domains import Domains, domains_of
-from kvplan.solver.cpsat.program.given import Given
+from kvplan.solver.cpsat.program.given_needs import Given
 from kvplan.solver.cpsat.program.goal_forms import goal_form, goal_scale
 from kvplan.solver.cpsat.program.needs import Needs
 

@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from kvplan.solver.explore.axes import Figure, Steps
-from kvplan.solver.explore.figures import Figures, Numbers, Words, empty_figures
+from kvplan.solver.explore.decided import Figures, Numbers, Words, empty_figures
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.sharing.parts import PartOfGrid
 

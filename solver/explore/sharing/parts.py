@@ -9,7 +9,7 @@ import numpy as np
 
 from kvplan.solver.explore.axes import Axis, Figure, Steps
 from kvplan.solver.explore.batched import solves_together
-from kvplan.solver.explore.figures import Figures, Numbers, Words
+from kvplan.solver.explore.decided import Figures, Numbers, Words
 from kvplan.solver.explore.grid import Grid
 
 BATCHED_ROWS, SINGLE_ROWS = 1 << 18, 128

@@ -7,7 +7,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from copy import deepcopy
 
 from kvplan.models import InvalidProblem
-from kvplan.solver.explore.figures import Figures
+from kvplan.solver.explore.decided import Figures
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.sharing.kept_parts import KeptParts
 from kvplan.solver.explore.sharing.parts import BATCHED_ROWS, PartOfGrid, joined, parts_of

@@ -10,6 +10,7 @@ import numpy as np
 from kvplan.solver.layout.found import Found, Objective, Rank, Seen, first_best
 from kvplan.solver.layout.layout_candidates import Arrangement
 from kvplan.solver.layout.packed.capped import choose_within_cap
+from kvplan.solver.layout.packed.dealing import dealt_best, fullest, is_settled, least_fullest
 from kvplan.solver.layout.packed.packed_options import (
     Options,
     Proven,
@@ -17,7 +18,6 @@ from kvplan.solver.layout.packed.packed_options import (
     options_of,
     unit_pages,
 )
-from kvplan.solver.layout.packed.spread import dealt_best, fullest, is_settled, least_fullest
 
 
 def search_packed(

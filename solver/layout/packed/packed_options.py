@@ -11,7 +11,7 @@ from kvplan.kernels.pages import group_count
 from kvplan.solver.layout.found import Objective
 from kvplan.solver.layout.kinds import Array
 from kvplan.solver.layout.layout_candidates import Part
-from kvplan.solver.layout.packed.spread import least_fullest
+from kvplan.solver.layout.packed.dealing import least_fullest
 
 
 class Options(NamedTuple):

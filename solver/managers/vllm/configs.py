@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from kvplan.models.engines.vllm.problem import POOL
+from kvplan.models.engines.vllm.pool_problem import POOL
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.solver.digest import question_of

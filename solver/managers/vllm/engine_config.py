@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvplan.models.engines.vllm.block_groups import Serving
 from kvplan.models.engines.vllm.launch.versions import Version
-from kvplan.models.engines.vllm.layout import Serving
 from kvplan.solver.managers.guard import LeftAlone
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvplan.models.engines.vllm.problem import POOL
+from kvplan.models.engines.vllm.pool_problem import POOL
 from kvplan.models.errors import Infeasible, InvalidProblem
 from kvplan.models.problem import Problem
 from kvplan.solver.managers.environment import Settings, is_strict, settings_of

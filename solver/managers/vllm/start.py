@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kvplan.models.engines.vllm.block_groups import Layout, Serving, stages_of
 from kvplan.models.engines.vllm.launch.versions import version_of
-from kvplan.models.engines.vllm.layout import Layout, Serving, stages_of
 from kvplan.models.engines.vllm.paging.grouping import layout_of
-from kvplan.models.engines.vllm.problem import BATCH, REQUEST, Worker, overridden, problem_of
+from kvplan.models.engines.vllm.pool_problem import BATCH, REQUEST, Worker, overridden, problem_of
 from kvplan.models.engines.vllm.refusals import check_specs
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.problem import Problem

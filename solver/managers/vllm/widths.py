@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from kvplan.models.engines.vllm.layout import Layout
-from kvplan.models.engines.vllm.problem import POOL, blocks_of_request, cache_entries
+from kvplan.models.engines.vllm.block_groups import Layout
+from kvplan.models.engines.vllm.pool_problem import POOL, blocks_of_request, cache_entries
 from kvplan.models.errors import Infeasible
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem

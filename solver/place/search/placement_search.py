@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, cast
 from kvplan.models import Problem
 from kvplan.models.place import PIPELINED, PLACE_GOALS
 from kvplan.solver.place.decide import Decide, Decision
-from kvplan.solver.place.program import Program, Values
 from kvplan.solver.place.search.spread import Cost, Objective
+from kvplan.solver.place.slot_program import Program, Values
 
 
 class Placed(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 from vllm_real import Layer, Served, config_of, planned, specs_of
 
 from kvplan import Problem
-from kvplan.models.engines.vllm.problem import POOL
+from kvplan.models.engines.vllm.pool_problem import POOL
 from kvplan.solver.floors import need
 from kvplan.solver.managers.vllm import question
 

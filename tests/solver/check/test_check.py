@@ -15,8 +15,8 @@ from kvplan.models.demands import Batch
 from kvplan.models.ranks import Rank
 from kvplan.solver import Planner, check, plan, solve_confirmed
 from kvplan.solver.check import Check, Decisions
-from kvplan.solver.check.bytes import quota_of
 from kvplan.solver.check.needs import BatchNeed, Rule, own_blocks
+from kvplan.solver.check.phase_bytes import quota_of
 from kvplan.solver.oracle import check as replay
 from kvplan.solver.oracle import memory
 from support.micro import micro, one, pool

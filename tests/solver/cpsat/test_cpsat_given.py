@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvplan.models import InvalidProblem, Problem
-from kvplan.solver.cpsat.program import given as given_module
-from kvplan.solver.cpsat.program.given import Given
+from kvplan.solver.cpsat.program import given_needs as given_module
+from kvplan.solver.cpsat.program.given_needs import Given
 from kvplan.solver.formulate.formulation import formulate
 from kvplan.solver.oracle import needs
 from support.instances import random_problem

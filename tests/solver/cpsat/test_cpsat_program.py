@@ -16,7 +16,7 @@ from kvplan.solver.cpsat.program import chunks as chunks_module
 from kvplan.solver.cpsat.program.constraints import add_copies
 from kvplan.solver.cpsat.program.decision_variables import create_variables
 from kvplan.solver.cpsat.program.domains import Domains
-from kvplan.solver.cpsat.program.given import Given
+from kvplan.solver.cpsat.program.given_needs import Given
 from kvplan.solver.cpsat.program.needs import Needs
 from kvplan.solver.cpsat.program.program import build_program, least_point
 from support.instance import instance_of, windows

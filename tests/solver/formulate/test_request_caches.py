@@ -6,7 +6,7 @@ from typing import Any
 
 from kvplan.models import Problem
 from kvplan.solver import need, plan
-from kvplan.solver.sweep.fit import fit
+from kvplan.solver.sweep.by_name import fit
 from support.micro import micro
 from support.solvers import agreed
 

@@ -11,7 +11,7 @@ import yaml
 
 from kvplan.models import Infeasible, InvalidProblem, Plan, Problem
 from kvplan.solver import plan
-from kvplan.solver.place.frontier import frontier
+from kvplan.solver.place.trade import frontier
 from kvplan.solver.verify import violations
 from support.cli import run_kvplan
 from support.placement import pipelines

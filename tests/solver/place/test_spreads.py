@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.solver.cpsat.spread import best_spreading
+from kvplan.solver.cpsat.place_program import best_spreading
 from kvplan.solver.oracle.placements import best_cost
 from kvplan.solver.place.search.clock import clock_of
 from kvplan.solver.place.search.over_cards import best_over_cards

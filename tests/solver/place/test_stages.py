@@ -11,7 +11,7 @@ import pytest
 
 from kvplan.models.errors import InvalidProblem
 from kvplan.solver.cpsat.stages import LayerRow, even_partition, partition_with
-from kvplan.solver.oracle.partitions import best_blocks, best_in_any_order, blocks_of
+from kvplan.solver.oracle.pipeline_cuts import best_blocks, best_in_any_order, blocks_of
 from kvplan.solver.place.constrained import best_under
 from kvplan.solver.place.search.device_order import best_order
 from kvplan.solver.place.search.pipeline_stages import (

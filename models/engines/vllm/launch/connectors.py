@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.vllm.launch.attention import check_indexer
+from kvplan.models.engines.vllm.launch.attention_config import check_indexer
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.layers import Architecture, Attention, Latent
-from kvplan.models.engines.vllm.launch.attention import attention_backend
+from kvplan.models.engines.vllm.launch.attention_config import attention_backend
 from kvplan.models.engines.vllm.launch.speculation import Speculation
 from kvplan.models.engines.vllm.launch.versions import Version
 

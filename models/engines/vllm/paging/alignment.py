@@ -8,8 +8,8 @@ from math import lcm
 from typing import Any
 
 from kvplan.models.engines.partitions import before_last
+from kvplan.models.engines.vllm.block_groups import stages_of
 from kvplan.models.engines.vllm.launch.versions import Version
-from kvplan.models.engines.vllm.layout import stages_of
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown

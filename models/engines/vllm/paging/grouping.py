@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvplan.models.engines.vllm.block_groups import Group, Layout, Serving
 from kvplan.models.engines.vllm.launch.versions import Version
-from kvplan.models.engines.vllm.layout import Group, Layout, Serving
 from kvplan.models.engines.vllm.paging.packed import packed_groups
 from kvplan.models.engines.vllm.spec import Spec, mergeable
 from kvplan.models.engines.vllm.tuples import TupleLayout, tuple_groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.models.engines.vllm.layout import Group
+from kvplan.models.engines.vllm.block_groups import Group
 from kvplan.models.engines.vllm.spec import Spec
 
 Indexed = list[tuple[int, Spec]]

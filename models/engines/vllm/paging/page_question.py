@@ -7,12 +7,12 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
+from kvplan.models.engines.vllm.block_groups import Serving
 from kvplan.models.engines.vllm.launch.server import Server
-from kvplan.models.engines.vllm.layout import Serving
 from kvplan.models.engines.vllm.paging.alignment import DEFAULT_BLOCK, LATENT_BLOCK
 from kvplan.models.engines.vllm.paging.grouping import promote
-from kvplan.models.engines.vllm.paging.page_layout import laid_out
-from kvplan.models.engines.vllm.problem import cache_of, rank_entries
+from kvplan.models.engines.vllm.paging.plain_layout import laid_out
+from kvplan.models.engines.vllm.pool_problem import cache_of, rank_entries
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.layouts import LayoutQuestion, PageLayout

@@ -16,7 +16,7 @@ from kvplan.models.engines.layers import (
     Recurrent,
 )
 from kvplan.models.engines.vllm.budget import ACTIVATION, estimates
-from kvplan.models.engines.vllm.launch.attention import attention_backend
+from kvplan.models.engines.vllm.launch.attention_config import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import (
     Derived,
     draft_kv_dtype,

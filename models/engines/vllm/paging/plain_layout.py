@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kvplan.models.engines.vllm.block_groups import Group as EngineGroup
+from kvplan.models.engines.vllm.block_groups import Layout, Serving, stages_of
 from kvplan.models.engines.vllm.launch.versions import version_of
-from kvplan.models.engines.vllm.layout import Group as EngineGroup
-from kvplan.models.engines.vllm.layout import Layout, Serving, stages_of
 from kvplan.models.engines.vllm.paging.alignment import padded_states
 from kvplan.models.engines.vllm.paging.grouping import layout_of
 from kvplan.models.engines.vllm.spec import Kind, Spec

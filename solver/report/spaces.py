@@ -68,7 +68,7 @@ def _lines(placement: PlacementPlan) -> tuple[str, ...]:
 
 def frontier_tables(problem: Problem) -> list[Lines | Table]:
     """Context against tokens a second, where a fitted context and the speed compete."""
-    from kvplan.solver.place.frontier import frontier
+    from kvplan.solver.place.trade import frontier
 
     points = frontier(problem)
     if len(points) < 2:

@@ -9,8 +9,8 @@ from kvplan.models.errors import InvalidProblem, Remedy, Shortfall
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.models.reading.paths import item_path
 from kvplan.models.units import exact_bytes, human_bytes
-from kvplan.solver.place.program import Program
 from kvplan.solver.place.search.placement_search import PlaceSearch
+from kvplan.solver.place.slot_program import Program
 
 MOST_MORE = 2**50
 

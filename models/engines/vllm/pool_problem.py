@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvplan.models.engines.vllm.layout import Group, Layout, Serving
+from kvplan.models.engines.vllm.block_groups import Group, Layout, Serving
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.problem import Problem
 

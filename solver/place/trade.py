@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from kvplan.models import Problem
 from kvplan.solver.place.engine_default import tokens_a_second
-from kvplan.solver.place.program import Values
 from kvplan.solver.place.search.placement_search import PlaceSearch
 from kvplan.solver.place.search.spread import measure
+from kvplan.solver.place.slot_program import Values
 
 LEAST_TOKENS = 4096
 

@@ -14,7 +14,7 @@ from kvplan.models.engines.vllm.figures import printed_tokens
 from kvplan.models.engines.vllm.launch.defaults import kv_dtype, sequences, utilization
 from kvplan.models.engines.vllm.launch.flags import FLAGS
 from kvplan.models.engines.vllm.launch.server import Server, server_of
-from kvplan.models.engines.vllm.problem import BATCH, REQUEST, blocks_of_request
+from kvplan.models.engines.vllm.pool_problem import BATCH, REQUEST, blocks_of_request
 from kvplan.models.engines.vllm.refusals import largest_requests
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem

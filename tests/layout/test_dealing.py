@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from kvplan.solver.layout.packed import spread
-from kvplan.solver.layout.packed.spread import (
+from kvplan.solver.layout.packed import dealing
+from kvplan.solver.layout.packed.dealing import (
     dealt_best,
     dealt_greedily,
     fullest,
@@ -28,12 +28,12 @@ def every_fullest(sizes: tuple[int, ...], counts: tuple[int, ...], groups: int) 
     return min(found)
 
 
-@pytest.mark.parametrize("most_patterns", [0, spread.MOST_PATTERNS])
+@pytest.mark.parametrize("most_patterns", [0, dealing.MOST_PATTERNS])
 def test_the_fullest_group_is_the_smallest_of_all_ways(
     most_patterns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dealt by patterns of a group, and layer by layer where those are too many."""
-    monkeypatch.setattr(spread, "MOST_PATTERNS", most_patterns)
+    monkeypatch.setattr(dealing, "MOST_PATTERNS", most_patterns)
     dealt_best.cache_clear()
     random = Random(3)
     unsettled = 0

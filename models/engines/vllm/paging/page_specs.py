@@ -19,12 +19,12 @@ from kvplan.models.engines.layers import (
     Tensor,
 )
 from kvplan.models.engines.states import state_tensors
+from kvplan.models.engines.vllm.block_groups import Serving
 from kvplan.models.engines.vllm.compressed import compressed_rows, compressed_specs
-from kvplan.models.engines.vllm.launch.attention import indexer_dtype
+from kvplan.models.engines.vllm.launch.attention_config import indexer_dtype
 from kvplan.models.engines.vllm.launch.defaults import draft_kv_dtype, kernel_block, kv_dtype
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.launch.state_defaults import state_dtype, state_mode
-from kvplan.models.engines.vllm.layout import Serving
 from kvplan.models.engines.vllm.paging.alignment import aligned_block, padded_states, with_block
 from kvplan.models.engines.vllm.serving import weights_dtype
 from kvplan.models.engines.vllm.spec import Spec
