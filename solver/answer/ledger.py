@@ -15,6 +15,7 @@ from kvplan.models.ranks import Rank, RankMemory, Share, at_rank
 from kvplan.solver.answer.in_use import bytes_by_phase
 from kvplan.solver.formulate.formulation import Formulation
 
+NOT_GIVEN = "not given"  # of a term of the quota that counts 0 B
 _GUESSED = "(estimated"
 
 
@@ -110,7 +111,7 @@ def _term(
     else:
         count = memory.safety_bytes if name == "safety" else value or 0
     if name not in memory.model_fields_set:
-        note = "not given"
+        note = NOT_GIVEN
     elif count and not _counts(memory, name):
         note = "unused: the share that it reduces is not given"
     return LedgerLine(consumer=name, bytes=count, source=source, note=note)

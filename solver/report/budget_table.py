@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models.plan import LedgerLine, RankPlan
 from kvplan.models.units import exact_bytes, human_bytes
+from kvplan.solver.answer.ledger import NOT_GIVEN
 from kvplan.solver.report.document import Column, Lines, Row, State, Table
 from kvplan.solver.report.elastic_lines import Elastic, Range
 from kvplan.solver.report.phrases import rank_runs, share
 
 MOST_TABLES = 8
+_NAMES_A_ROW = 3
 _BOUNDS = {
     "declared": "declared",
     "utilization": "utilization share",
@@ -116,7 +118,7 @@ def _budget(group: Group, binding: Collection[tuple[str, str]], elastic: Elastic
     title = f"budget of {group.label}{alike}{': ' if mark else ''}{mark}"
     occupants = tuple(_occupant(line, rank, elastic) for line in rank.ledger if line.phases)
     derived = rank.bound != "declared"  # a declared quota is its own and only term
-    terms = tuple(_term(line) for line in rank.ledger if derived and not line.phases)
+    terms = tuple(_terms(rank)) if derived else ()
     phases = tuple(_phase(phase, group, binding) for phase in rank.phases)
     return Table(title, _COLUMNS, (occupants, phases, terms, _totals(rank)))
 
@@ -137,9 +139,16 @@ def _between(given: Range | None) -> tuple[str | None, str | None]:
     return human_bytes(given.floor), asked
 
 
-def _term(line: LedgerLine) -> Row:
-    cells = (line.consumer, None, line.bytes, None, None, None, line.source, line.note)
-    return Row(cells)
+def _terms(rank: RankPlan) -> Iterator[Row]:
+    """What the quota is derived from; terms that nobody gave share rows at the end."""
+    lines = [line for line in rank.ledger if not line.phases]
+    for line in lines:
+        if line.note != NOT_GIVEN:
+            yield Row((line.consumer, None, line.bytes, None, None, None, line.source, line.note))
+    left_out = [line.consumer for line in lines if line.note == NOT_GIVEN]
+    for start in range(0, len(left_out), _NAMES_A_ROW):
+        names = ", ".join(left_out[start : start + _NAMES_A_ROW])
+        yield Row((NOT_GIVEN, None, 0, *(None,) * 4, names))
 
 
 def _phase(phase: str, group: Group, binding: Collection[tuple[str, str]]) -> Row:

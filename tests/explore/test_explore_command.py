@@ -9,12 +9,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from kvplan.solver import explore as package
 from kvplan.solver.explore import explore
+from kvplan.solver.explore.sharing import shared_out
+from kvplan.solver.explore.sweep import solve_grid
 from support.cases import CASES, load
 from support.cli import run_kvplan, spawn
 from support.explored import records
@@ -115,6 +118,28 @@ def test_an_interrupt_leaves_no_file(
     done = run_kvplan(capsys, "explore", FILE, *QUOTAS, "--out", tmp_path / "x.csv")
     assert (done.code, done.out) == (130, "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_says_that_finished_parts_are_kept(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved: list[int] = []
+
+    def stopping(grid: Any, progress: Any = None) -> Any:
+        if solved:
+            raise KeyboardInterrupt
+        solved.append(len(grid))
+        return solve_grid(grid, progress)
+
+    sweep = ("explore", FILE, *QUOTAS, "--out", tmp_path / "x.csv")
+    monkeypatch.setattr("kvplan.solver.explore.sharing.parts.SINGLE_ROWS", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(shared_out, "solve_grid", stopping)
+        done = run_kvplan(capsys, *sweep)
+    line = "stopped; finished parts are kept: the same command goes on\n"
+    assert (done.code, done.out, done.err) == (130, "", line)
+    assert run_kvplan(capsys, *sweep).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 
 
 def test_a_disk_that_is_full_is_one_line(

@@ -64,12 +64,25 @@ def explore(
 
     from kvplan.solver.explore import explore as explored
 
-    with progress_bar() as progress, executor_of(workers, ray) as executor:
-        table = explored(problem, changes, progress=progress, executor=executor, keep_beside=target)
+    try:
+        with progress_bar() as progress, executor_of(workers, ray) as executor:
+            table = explored(
+                problem, changes, progress=progress, executor=executor, keep_beside=target
+            )
+    except KeyboardInterrupt:
+        _say_what_is_kept(target)
+        raise
     if target is not None:
         write(table, target, lambda: sweep_charts_of(table, changes))
     print_table(table, target, as_json=as_json, in_bytes=_byte_fields(changes))
     return 0 if (table["status"] != "infeasible").any() else 1
+
+
+def _say_what_is_kept(target: Path | None) -> None:
+    from kvplan.solver.explore.sharing.kept_parts import are_kept
+
+    if target is not None and are_kept(target):
+        typer.echo("stopped; finished parts are kept: the same command goes on", err=True)
 
 
 def sweep_charts_of(table: pandas.DataFrame, changes: dict[str, str]) -> Sequence[Chart]:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from glob import escape
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,14 @@ from kvplan.solver.explore.axes import Figure, Steps
 from kvplan.solver.explore.decided import Figures, Numbers, Words, empty_figures
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.sharing.parts import PartOfGrid
+
+_ENDING = ".parts"
+
+
+def are_kept(target: Path) -> bool:
+    """Whether a stopped sweep left finished parts beside its target."""
+    whole = target.resolve()
+    return any(whole.parent.glob(f".{escape(whole.name)}.*{_ENDING}"))
 
 
 class KeptParts:
@@ -32,7 +41,7 @@ class KeptParts:
     def __init__(self, target: Path, grid: Grid) -> None:
         self._columns = empty_figures(grid.problem_at(0), 0)  # leaves the first row in its data
         whole = target.resolve()
-        self.folder = whole.with_name(f".{whole.name}.{_key(grid)}.parts")
+        self.folder = whole.with_name(f".{whole.name}.{_key(grid)}{_ENDING}")
 
     def read(self, part: PartOfGrid) -> Figures | None:
         """The figures of a part that was finished before; None where there are none."""
