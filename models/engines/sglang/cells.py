@@ -52,12 +52,14 @@ class Cells:
     ----------
     full, window : of all full and of all window layers of the stage, drafts included.
     keys, values : parts of `full` (values 0 for MLA, whose row is not split); the target's alone.
+    window_keys : part of `window`; the rest are its values.
     """
 
     full: int
     window: int
     keys: int
     values: int
+    window_keys: int = 0
 
 
 def stage_bounds(layers: int, stages: int) -> list[tuple[int, int]]:
@@ -133,8 +135,9 @@ def cells(architecture: Architecture, settings: Mapping[str, Any]) -> list[Cells
         index = sum(indexer_bytes(layer) for layer in full) * int(settings["dcp_size"])
         element = element_bytes(architecture, settings)
         draft = _draft_bytes(full, keys + values, drafts, element, settings)
-        window = sum(_sides(windows, architecture, settings))
-        found.append(Cells(keys + values + index + draft, window, keys + index, values))
+        sides = _sides(windows, architecture, settings)
+        full_bytes = keys + values + index + draft
+        found.append(Cells(full_bytes, sum(sides), keys + index, values, sides[0]))
     return found
 
 

@@ -67,7 +67,10 @@ def gib(count: int) -> str:
 def figures(
     architecture: Architecture, settings: Mapping[str, Any], problem: Problem, plan: Plan
 ) -> dict[str, str]:
-    """Return the lines of the log by their labels, those of the first stage."""
+    """Return the lines of the log by their labels, those of the first stage.
+
+    Sizes are of the buffers, which have a page of padding more than tokens (memory_pool.py).
+    """
     settings = resolve(architecture, settings)
     tokens = full_tokens(architecture, settings, problem, plan)
     if is_compressed(architecture):
@@ -77,7 +80,9 @@ def figures(
         running = running_requests(architecture, settings, problem, plan)
         return lines | {"max_running_requests": str(running)}
     cell = cells(architecture, settings)[0]
-    sizes = {"K size": gib(tokens * cell.keys), "V size": gib(tokens * cell.values)}
+    page = problem.tokens_per_block
+    sizes = {"K size": gib((tokens + page) * cell.keys)}
+    sizes["V size"] = gib((tokens + page) * cell.values)
     if cell.keys and not cell.values:
         sizes = {"KV size": sizes["K size"]}
     lines = {"max_total_num_tokens": str(tokens), "#tokens": str(tokens), **sizes}
@@ -85,7 +90,10 @@ def figures(
     if has_window_pool(architecture, settings):
         window = _window_tokens(settings, tokens, tokens_of(problem, plan, "window"))
         lines |= {"full_layer_tokens": str(tokens), "swa_layer_tokens": str(window)}
-        lines["swa KV size"] = gib(window * cell.window)
+        lines["swa KV size"] = gib((window + page) * cell.window)
+        if 2 * cell.window_keys != cell.window:
+            lines["swa K size"] = gib((window + page) * cell.window_keys)
+            lines["swa V size"] = gib((window + page) * (cell.window - cell.window_keys))
     if recurrent_layers(architecture):
         slots = state_slots(problem, plan)
         conv, recurrent = slot_parts(architecture, settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan.models.engines.layers import Architecture, Attention, Compressed, Latent
 from kvplan.models.engines.vllm.block_groups import Serving
-from kvplan.models.engines.vllm.figures import gib
+from kvplan.models.engines.vllm.figures import concurrency, gib, printed_tokens
 from kvplan.models.engines.vllm.pool_problem import blocks_of_request, longest_length, overridden
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
@@ -47,6 +47,19 @@ def refused(server: Server) -> dict[str, str]:
                 **_starts(server, worker.name),
             }
     return states_text(server.state_requests, server.block_count)
+
+
+def refused_counts(server: Server) -> dict[str, str]:
+    """What vLLM before 0.9 prints of the blocks that it counts before it refuses a length."""
+    layout, serving, blocks = server.layout, server.serving, server.block_count
+    length = serving.length_tokens
+    counted = {"num_gpu_blocks": str(blocks)}
+    if not layout.groups or not length:
+        return counted
+    ratio = concurrency(layout, serving, blocks, length)
+    counted[f"Maximum concurrency for {length:,} tokens per request"] = f"{ratio:.2f}x"
+    held = printed_tokens(layout, serving, blocks, length)
+    return counted | {"the maximum number of tokens that can be stored in KV cache": str(held)}
 
 
 def _starts(server: Server, rank: str) -> dict[str, str]:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.messages import one_of, shown
+from kvplan.solver.cli.model.model_measured import (
+    Measured,
+    compare_measured,
+    read_measured,
+    without_measured,
+)
 from kvplan.solver.cli.model.model_numbers import NUMBER, Number, numbers_in, within
 from kvplan.solver.cli.model.model_raw import compare_raw, forms_of
 from kvplan.solver.logs.reading.interval import UNITS
@@ -17,15 +24,27 @@ from kvplan.solver.logs.reading.prefix import unescaped
 Figures = Mapping[str, str]
 
 
-def compare_lines(
-    engine: str, plans: Sequence[tuple[Figures, Problem]], expected: Sequence[str]
-) -> list[str]:
+class Planned(NamedTuple):
+    """What a start prints with some readings.
+
+    Attributes
+    ----------
+    figures : by the words of the log.
+    measured : readings and what they leave, by name and rank, in bytes.
+    """
+
+    figures: dict[str, str]
+    problem: Problem
+    measured: Measured
+
+
+def compare_lines(engine: str, plans: Sequence[Planned], expected: Sequence[str]) -> list[str]:
     """Compare every figure of log lines with an engine's; one line for each that differs.
 
     Parameters
     ----------
-    plans : figures by the words of the log, and their problem; behind the first the same where
-        printed readings are at either end of what they can stand for.
+    plans : what is printed; behind the first the same where printed readings are at either end of
+        what they can stand for.
 
     Raises
     ------
@@ -34,13 +53,15 @@ def compare_lines(
     A line names a figure by its label, in any case and with any spaces; numbers inside a label
     (the length of a concurrency) are figures, too.
     """
-    forms = [forms_of(engine, figures, problem) for figures, problem in plans]
-    every = [figures for figures, _ in plans]
+    forms = [forms_of(engine, plan.figures, plan.problem) for plan in plans]
     differences: list[str] = []
     for line in expected:
         text = " ".join(cleaned(unescaped(line)).split())
+        readings = read_measured(engine, text, plans[0].measured)
+        differences += compare_measured(readings, [plan.measured for plan in plans])
         raw = compare_raw(forms, text)
-        differences += _line(every, text) if raw is None else raw
+        every = [without_measured(plan.figures, readings) for plan in plans]
+        differences += _line(every, text, bool(readings)) if raw is None else raw
     return differences
 
 
@@ -49,13 +70,16 @@ def check_lines(figures: Figures, expected: Sequence[str]) -> list[str]:
     return [difference for line in expected for difference in _line([figures], line)]
 
 
-def _line(every: Sequence[Figures], text: str) -> Iterator[str]:
+def _line(every: Sequence[Figures], text: str, is_read: bool = False) -> Iterator[str]:
+    """Differences by labels; a line that has none must hold a reading."""
     labels = [
         label
         for label in dict.fromkeys(label for figures in every for label in figures)
         if not any(_is_whole_line(label, figures) for figures in every)
     ]
     found = list(_labelled(labels, text))
+    if not found and is_read:
+        return
     if not found:
         before = re.split(r"[:=]|(?<=[a-z]) (?=[0-9])", text)[0].strip()
         expected = f"a line with {one_of(every[0], before)}"

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
-from kvplan.solver.cli.model.model_check import compare_lines
+from kvplan.solver.cli.model.model_check import Planned, compare_lines
+from kvplan.solver.cli.model.model_measured import measured
 from kvplan.solver.cli.model.model_raw import more_figures
 
 FiguresOf = Callable[[Any, Architecture, Settings, Problem], tuple[Mapping[str, str], bool]]
@@ -35,15 +36,15 @@ def compared(
     asked: Asked, problem: Problem, figures: Mapping[str, str], figures_of: FiguresOf
 ) -> list[str]:
     """Hold log lines against the figures, and against those at the ends of the readings."""
-    every = [(dict(figures), problem)]
+    settings = asked.settings[0]
+    every = [Planned(dict(figures), problem, measured(settings, problem))]
     for settings in asked.settings[1:]:
         try:
             other: Problem = asked.adapter.build(asked.architecture, settings)
         except InvalidProblem:  # the engine refuses this end
             continue
-        every.append(
-            (dict(figures_of(asked.adapter, asked.architecture, settings, other)[0]), other)
-        )
-    for printed, _ in every:
-        printed |= more_figures(asked.engine, asked.architecture, asked.settings[0])
+        printed, _ = figures_of(asked.adapter, asked.architecture, settings, other)
+        every.append(Planned(dict(printed), other, measured(settings, other)))
+    for plan, settings in zip(every, asked.settings, strict=False):
+        plan.figures.update(more_figures(asked.engine, asked.architecture, settings, plan.figures))
     return compare_lines(asked.engine, every, asked.expected)

@@ -11,6 +11,8 @@ from kvplan.models import Problem
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.sglang.launch.flags import chunk_tokens, context_tokens
 from kvplan.models.engines.sglang.launch.resolve import resolve
+from kvplan.models.engines.vllm.launch.server import server_of
+from kvplan.models.engines.vllm.refusals import refused_counts
 from kvplan.solver.cli.model.model_numbers import numbers_in, within
 from kvplan.solver.logs.reading.interval import GIB
 
@@ -45,9 +47,14 @@ def forms_of(engine: str, figures: Figures, problem: Problem) -> list[Form]:
 
 
 def more_figures(
-    engine: str, architecture: Architecture, settings: Mapping[str, Any]
+    engine: str, architecture: Architecture, settings: Mapping[str, Any], figures: Figures
 ) -> dict[str, str]:
-    """Settings that an engine prints beside its figures, as its own rules derive them."""
+    """Settings and counts that an engine prints beside its figures, as its own rules derive them.
+
+    vLLM before 0.9 counts its blocks first, and refuses then.
+    """
+    if engine == "vllm" and not figures.keys() & {"num_gpu_blocks"}:
+        return refused_counts(server_of(architecture, settings))
     if engine != "sglang":
         return {}
     known = resolve(architecture, settings)
@@ -108,7 +115,9 @@ def _sglang(figures: Figures, problem: Problem) -> Iterator[Form]:
     pools = [("", target)]
     if "swa_layer_tokens" in figures:
         window = {"tokens": figures["swa_layer_tokens"]}
-        if figures.get("K size") == figures.get("V size"):
+        if "swa K size" in figures:
+            window |= {"K_size": figures["swa K size"], "V_size": figures["swa V size"]}
+        else:
             half = float(numbers_in(figures["swa KV size"])[0].value) / GIB / 2
             window |= dict.fromkeys(("K_size", "V_size"), f"{half:.3f} GB")
         pools.append(("window ", window))
@@ -147,6 +156,7 @@ def _trtllm(figures: Figures, problem: Problem) -> Iterator[Form]:
                 "tokens_per_block": str(each),
                 "tokens": str(count * each),
                 "allocated": size,
+                "bytes": figures["total bytes"],
                 **whole,
             },
         )
@@ -160,6 +170,7 @@ def _trtllm(figures: Figures, problem: Problem) -> Iterator[Form]:
         rf"Number of blocks in KV cache primary pool: (?P<blocks>{_N})",
         rf"Allocated (?P<allocated>{_N} GiB) for max tokens in paged KV cache \((?P<tokens>{_N})\)",
         rf"Using (?P<tokens>{_N}) tokens in paged KV cache",
+        rf"Allocate (?P<bytes>{_N}) bytes for k/v cache",
     ):
         yield Form(re.compile(words), pools)
 
@@ -200,6 +211,7 @@ def _llamacpp(figures: Figures, problem: Problem) -> Iterator[Form]:
     for words in (
         rf"size = +(?P<size>{_N} MiB) {cells}(?:, +{sizes})?",
         rf"KV self size += +(?P<size>{_N} MiB), +{sizes}",
+        rf"KV self size += +(?P<size>{_N} MiB), +c\^KV \(\w+\): +(?P<K>{_N} MiB)",
         rf"(?:KV|RS) buffer size = +(?P<size>{_N} MiB)",
     ):
         yield Form(re.compile(words), tuple(pools))

@@ -30,6 +30,16 @@ _NAMES = {
 }
 
 
+def terms_of(text: str) -> dict[str, Interval]:
+    """Terms of a budget line by their names; the utilization is printed as it was given."""
+    start = text.find("Memory budget:")
+    return {
+        _NAMES[name]: printed(value, unit) if unit else Interval.exactly(Fraction(value))
+        for name, value, unit in _TERM.findall(text[max(0, start) :])
+        if name in _NAMES
+    }
+
+
 class AtomReader:
     """Reads budget lines, complete or not, and the sub-pools printed before them."""
 
@@ -52,13 +62,7 @@ class AtomReader:
             if len(self._pools) < MOST_RANKS:
                 self._pools[pool[1]] = (int(pool[2]), int(pool[3]))
             return
-        start = text.find("Memory budget:")
-        terms = {
-            # The utilization is printed as it was given, not rounded.
-            _NAMES[name]: printed(value, unit) if unit else Interval.exactly(Fraction(value))
-            for name, value, unit in _TERM.findall(text[max(0, start) :])
-            if name in _NAMES
-        }
+        terms = terms_of(text)
         if not terms.keys() & {"available", "blocks"} or len(self._ranks) >= MOST_RANKS:
             return
         self._add_state(terms)

@@ -103,10 +103,7 @@ class TrtllmReader:
             match = pattern.search(text)
             if match is not None:
                 found.update(zip(names, map(printed, match.groups()), strict=True))
-        memory = _MEMORY.search(text)
-        if memory is not None:
-            found["total"], found["free"] = (printed(value, "GiB") for value in memory.groups())
-        return found
+        return found | memory_of(text)
 
     def _record(self, label: str, number: int, found: dict[str, Interval]) -> RankLog:
         """The record of a rank; a nameless one ends with its tokens where there are several."""
@@ -120,6 +117,14 @@ class TrtllmReader:
     def ranks(self) -> list[RankLog]:
         """Every rank, with the figures that it printed last."""
         return [record for records in self._ranks.values() for record in records]
+
+
+def memory_of(text: str) -> dict[str, Interval]:
+    """Bytes of the card, and those that are free when the pools are sized."""
+    memory = _MEMORY.search(text)
+    if memory is None:
+        return {}
+    return dict(zip(("total", "free"), (printed(n, "GiB") for n in memory.groups()), strict=True))
 
 
 def _put(record: RankLog, found: dict[str, Interval]) -> None:
