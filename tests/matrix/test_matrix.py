@@ -238,3 +238,12 @@ def test_the_command(models: dict[str, str], capsys: Capture, tmp_path: Path) ->
     assert none.err == "no row holds a request; without --users each says why\n"
     bad = run_kvplan(capsys, *arguments, "--tokens", "32kk")
     assert bad.err.startswith("--tokens: expected a length in tokens, such as 32768 or 32K")
+
+
+def test_one_card_for_every_row(models: dict[str, str], capsys: Capture) -> None:
+    arguments = ("matrix", models["Qwen3-8B"], "--weights-gib", "16", "--json")
+    several = run_kvplan(capsys, *arguments, "--vary", "gpu=L40S")
+    assert run_kvplan(capsys, *arguments, "--gpu", "L40S") == several
+    assert several.code == 0
+    both = run_kvplan(capsys, *arguments, "--gpu", "L40S", "--vary", "gpu=L40S,L4")
+    assert both == (2, "", "--gpu: expected one of --gpu and --vary gpu=, got both\n")

@@ -34,6 +34,12 @@ def matrix(
         str,
         typer.Option(metavar="vllm|sglang|tensorrt-llm|atom|llama.cpp", help="The engine."),
     ] = "vllm",
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CARD", help="The card of every row; --vary gpu=A,B compares several."
+        ),
+    ] = None,
     weights_gib: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,7 +80,8 @@ def matrix(
 ) -> int:
     """Plan models under every combination of settings; print one row for each start."""
     models, flags = split_words(words or [])
-    changes, target = read_changes(vary or [], form="NAME=A,B,C"), target_of(out, TABLES)
+    changes = with_card(read_changes(vary or [], form="NAME=A,B,C"), gpu)
+    target = target_of(out, TABLES)
 
     from kvplan.solver.matrix import matrix as table_of
 
@@ -99,6 +106,22 @@ def matrix(
         write_table(table, target)
     print_table(table, target, as_json=as_json)
     return 0 if (table["status"] == "starts").any() else 1
+
+
+def with_card(changes: dict[str, str], gpu: str | None) -> dict[str, str]:
+    """Put the card of --gpu before what varies.
+
+    Raises
+    ------
+    InvalidProblem : --vary gpu= stands beside it.
+    """
+    from kvplan.models import InvalidProblem
+
+    if gpu is None:
+        return changes
+    if "gpu" in changes:
+        raise InvalidProblem.at("--gpu", "one of --gpu and --vary gpu=", "both")
+    return {"gpu": gpu, **changes}
 
 
 def read_tokens(text: str | None) -> int | None:
