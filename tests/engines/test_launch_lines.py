@@ -83,6 +83,14 @@ def test_servers_have_defaults_of_their_own() -> None:
         ("python -m sglang.launch_server --disable-radix-cash", "'--disable-radix-cache'"),
         ("llama-server --ctx-sise 4096", "'--ctx-size'"),
         ("trtllm-serve m --max_batch_sise 4", "'--max-batch-size'"),
+        ("python -m sglang.launch_server --max-model-len 4096", "'--context-length', as this"),
+        ("llama-server --context-length 4096", "'--ctx-size', as this engine calls it"),
+        ("vllm serve m --mem-fraction-static 0.8", "'--gpu-memory-utilization', as this"),
+        (
+            "python -m atom.entrypoints.openai_server --context-length 4096",
+            "'--max-model-len', as this",
+        ),
+        ("trtllm-serve m --max-model-len 4096", "'--max-seq-len', as this engine calls it"),
         ("python -m sglang.launch_server --enable-hisparse", "not modelled: host tokens"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines import vllm
+from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.cards import CARDS, total_bytes
 from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.registry import ENGINES, engine_named
@@ -31,6 +32,19 @@ def test_every_config_has_a_valid_problem_with_a_plan(model: str) -> None:
 def test_the_oracle_finds_nothing_in_the_plan(model: str) -> None:
     asked = problem(model, "--dtype bfloat16 --max-model-len 4096 --available 8GiB")
     assert oracle.check(asked, plan(asked)) == []
+
+
+@pytest.mark.parametrize("said", [{}, {"torch_dtype": "float32"}])
+def test_auto_never_runs_in_float32(said: dict[str, str]) -> None:
+    """_resolve_auto_dtype of vllm/config/model.py; gpt-oss and MiniMax-M2 name no dtype."""
+    config = {**CONFIGS["gpt-oss-120b"], **said}
+    flags = "--available 10GiB --max-model-len 4096"
+    auto = vllm.build(read_architecture(config), settings(flags))
+    assert auto.pools == problem("gpt-oss-120b", f"{flags} --dtype bfloat16").pools
+    assert auto.pools != problem("gpt-oss-120b", f"{flags} --dtype float32").pools
+    lines = vllm.assumptions(read_architecture(config), settings(flags))
+    reason = said.get("torch_dtype", "no type of elements")
+    assert f"--dtype: bfloat16 (auto; the config says {reason})" in lines
 
 
 def memory(budget: str) -> RankMemory:
@@ -200,7 +214,6 @@ def test_context_shards_share_the_tokens_of_full_layers() -> None:
         ("Meta-Llama-3.1-8B", "--tensor-parallel-size 3", "a divisor or a multiple of 8 KV heads"),
         ("Meta-Llama-3.1-8B", "--kv-cache-dtype fp8_ds_mla", "a dtype for keys and values"),
         ("DeepSeek-R1", "--kv-cache-dtype nvfp4", "auto or fp8 for MLA"),
-        ("gpt-oss-120b", "", "the config names none"),
         ("gpt-oss-120b", "--dtype bfloat16 --decode-context-parallel-size 2", "vLLM asserts it"),
         ("Qwen3.6-27B-NVFP4", "--tensor-parallel-size 32", "a divisor of"),
         ("Qwen3.6-27B-NVFP4", "--mamba-cache-mode all", "none or align in 0.33.0"),

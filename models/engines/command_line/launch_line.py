@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Literal
 
+from kvplan.models.engines.command_line.other_engines import same_elsewhere
 from kvplan.models.messages import LONGEST, Misfit, shown
 
 Arity = Literal["switch", "value", "values", "optional"]
@@ -172,8 +173,12 @@ def opposites(name: str, *, paired: bool) -> tuple[str, ...]:
 
 
 def nearest(names: Iterable[str], name: str) -> str:
-    """Say which flags could have been meant: up to three, or that none is near."""
-    found = get_close_matches(name[:LONGEST], sorted(set(names)), n=_NEAREST, cutoff=0.55)
+    """Say which flags could be meant: what another engine's is here, up to three near, or none."""
+    known = set(names)
+    same = same_elsewhere(name, known)
+    if same is not None:
+        return f"{shown(same)}, as this engine calls it"
+    found = get_close_matches(name[:LONGEST], sorted(known), n=_NEAREST, cutoff=0.55)
     if not found:
         return "a flag of this engine (--flags lists those that count)"
     return f"a flag of this engine: {', '.join(map(shown, found))}"

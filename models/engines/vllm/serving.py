@@ -19,20 +19,6 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 
 
-def weights_dtype(architecture: Architecture, settings: Mapping[str, Any]) -> str:
-    """--dtype, or the config's.
-
-    Raises
-    ------
-    InvalidProblem : neither says it.
-    """
-    short = {"half": "float16", "float": "float32"}
-    word = settings["dtype"] if settings["dtype"] != "auto" else architecture.dtype
-    if not word:
-        raise InvalidProblem.at("--dtype", "bfloat16 or float16 (the config names none)", "auto")
-    return short.get(word, str(word))
-
-
 def length_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[int, bool]:
     """Longest request, and whether it may shrink (auto, -1); 128k is 128,000, 128K 131,072."""
     text = settings["max_model_len"]

@@ -36,9 +36,7 @@ def matrix(
     ] = "vllm",
     gpu: Annotated[
         str | None,
-        typer.Option(
-            metavar="CARD", help="The card of every row; --vary gpu=A,B compares several."
-        ),
+        typer.Option(metavar="CARD", help="Card of every row; --vary gpu=A,B compares several."),
     ] = None,
     weights_gib: Annotated[
         list[str] | None,

@@ -26,6 +26,7 @@ from kvplan.models.engines.vllm.launch.defaults import (
     step_tokens,
     utilization,
 )
+from kvplan.models.engines.vllm.launch.model_dtype import model_dtype
 from kvplan.models.engines.vllm.launch.retired import retired_text
 from kvplan.models.engines.vllm.launch.runner import async_scheduling, batches_in_flight, v2_runner
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
@@ -61,6 +62,7 @@ def _general(
     if settings["max_model_len"] is None:
         length = length_tokens(architecture, settings)[0]
         yield Derived("--max-model-len", length, "the config's max_position_embeddings")
+    yield model_dtype(architecture, settings)
     if architecture.kv_dtype:
         yield kv_dtype(settings, architecture)
     keyed = [layer for layer in architecture.target if isinstance(layer, Attention | Latent)]

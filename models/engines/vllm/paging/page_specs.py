@@ -23,10 +23,10 @@ from kvplan.models.engines.vllm.block_groups import Serving
 from kvplan.models.engines.vllm.compressed import compressed_rows, compressed_specs
 from kvplan.models.engines.vllm.launch.attention_config import indexer_dtype
 from kvplan.models.engines.vllm.launch.defaults import draft_kv_dtype, kernel_block, kv_dtype
+from kvplan.models.engines.vllm.launch.model_dtype import model_dtype
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.launch.state_defaults import state_dtype, state_mode
 from kvplan.models.engines.vllm.paging.alignment import aligned_block, padded_states, with_block
-from kvplan.models.engines.vllm.serving import weights_dtype
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
@@ -72,7 +72,7 @@ class _Reader:
     ) -> None:
         self.settings, self.serving, self.draft = settings, serving, draft
         self.ranks = max(1, int(settings["tensor_parallel_size"]))
-        self.weights = weights_dtype(architecture, settings)
+        self.weights = model_dtype(architecture, settings).value
         self.architecture = architecture
         latent = [layer for layer in architecture.layers if isinstance(layer, Latent)]
         self.sparse = any(layer.index_dim for layer in latent)
