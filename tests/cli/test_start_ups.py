@@ -16,7 +16,7 @@ from support.cli import run_kvplan
 from support.vllm_server import CONFIGS
 
 Capture = pytest.CaptureFixture[str]
-FILE = Path(__file__).parents[1] / "cases" / "start_ups.yaml"
+FILE = Path(__file__).with_name("start_ups.yaml")
 START_UPS: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["start_ups"]
 FIGURE = re.compile(r"«(-?[\d.,]+)»")
 NAMES = [one["source"] for one in START_UPS]
