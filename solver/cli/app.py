@@ -12,6 +12,7 @@ from kvplan.solver.cli.explain import explain
 from kvplan.solver.cli.init import init
 from kvplan.solver.cli.layout import layout
 from kvplan.solver.cli.model.command import model
+from kvplan.solver.cli.model.model_groups import GroupedCommand
 from kvplan.solver.cli.schema import schema
 from kvplan.solver.cli.solve import solve
 from kvplan.solver.cli.tables.explore import explore
@@ -80,6 +81,7 @@ app.command(
     epilog=_example("kvplan model config.json --available 40GiB --max-model-len auto"),
     short_help="Turn a model's config into the problem that an engine solves.",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    cls=GroupedCommand,
 )(model)
 app.command(
     epilog=_example("kvplan layout config.json --available 40GiB --max-model-len 65536"),

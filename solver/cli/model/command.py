@@ -66,14 +66,36 @@ def model(
     flags: Annotated[
         bool, typer.Option("--flags", help="List the engine's flags and exit.")
     ] = False,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="joint|priority",
+            show_default=False,
+            help="With --and: who takes what is left, and whose context shrinks last: all alike "
+            "(joint, the default), or the first model.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document: figures, assumed, problem.")
     ] = False,
 ) -> int:
-    """Print the problem whose plan is what an engine would do with a model.
+    r"""Print the problem whose plan is what an engine would do with a model.
 
-    The figures that the engine would log stand above it as comments.
+    The figures that the engine would log stand above it as comments. Several models share a card
+    with --and, each followed by its CONFIG, --weights-gib and its engine's line:
+
+    \b
+    kvplan model A --gpu h100 -- vllm serve A --and B -- vllm serve B --max-model-len 8k
+
+    --and-draft CONFIG adds the draft of the llama.cpp model before it.
     """
+    from kvplan.solver.cli.model.model_groups import groups_of
+
+    groups = groups_of(context)
+    if len(groups) > 1:
+        from kvplan.solver.cli.model.several import print_several
+
+        return print_several(groups, share, as_json=as_json)
     from kvplan.models import InvalidProblem
     from kvplan.models.engines.registry import engine_named
     from kvplan.solver.cli.model import model_settings as told

@@ -22,7 +22,7 @@ def rank_knobs(what_if: WhatIf) -> Iterator[Knob]:
     """Knobs of every rank, each alone; a flag that all ranks share is turned for all."""
     problem = what_if.problem
     flagged = [rank.memory is not None and rank.memory.utilization for rank in problem.ranks]
-    one_flag = len(flagged) > 1 and all(flagged)
+    one_flag = len(flagged) > 1 and all(flagged) and len(set(flagged)) == 1
     if one_flag:
         yield _utilization(what_if, None)
     for index, rank in enumerate(problem.ranks):
