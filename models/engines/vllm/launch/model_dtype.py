@@ -21,6 +21,6 @@ def model_dtype(architecture: Architecture, settings: Mapping[str, Any]) -> Deri
     if word != "auto":
         return Derived(flag, _SHORT.get(word, str(word)), "given", given=True)
     if architecture.dtype in ("", "float32"):
-        said = architecture.dtype or "no type of elements"
-        return Derived(flag, "bfloat16", f"auto; the config says {said}")
+        said = "names no dtype" if not architecture.dtype else "says float32"
+        return Derived(flag, "bfloat16", f"auto; the config {said}")
     return Derived(flag, architecture.dtype, "the config's", given=True)
