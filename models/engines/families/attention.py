@@ -50,11 +50,29 @@ def plain(fields: Fields) -> list[Layer]:
     """Llama and its kin: all layers alike, or as layer_types says.
 
     sliding_window applies to every layer (Mistral), unless use_sliding_window says no; with
-    max_window_layers the layers below it are full (Qwen2).
+    max_window_layers the layers below it are full (Qwen2). interleaved_sliding_window is a window
+    for every layer, or a list that repeats, with null for a full one (openPangu, PLaMo-3).
     """
     fields.require("num_hidden_layers", "num_attention_heads")
+    if fields.has("interleaved_sliding_window"):
+        return _interleaved(fields)
     kinds = layer_kinds(fields) or _windowed(fields)
     return [attention(fields, index, kind) for index, kind in enumerate(kinds)]
+
+
+def _interleaved(fields: Fields) -> list[Layer]:
+    name = "interleaved_sliding_window"
+    given = fields.raw(name)
+    windows = fields.items(name) if isinstance(given, list) else [fields.count(name, least=1)]
+    if not windows:
+        raise InvalidProblem.at(f"{fields.path}.{name}", "a window, or some", "an empty list")
+    fields.raw("layer_types")
+    layers: list[Layer] = []
+    for index in range(fields.layers):
+        window = windows[index % len(windows)]
+        kind = FULL if window is None else WINDOW
+        layers.append(attention(fields.replaced(sliding_window=window), index, kind))
+    return layers
 
 
 def _windowed(fields: Fields) -> list[str]:
@@ -62,7 +80,7 @@ def _windowed(fields: Fields) -> list[str]:
     declared = fields.has("use_sliding_window")
     if not fields.has("sliding_window") or (declared and not fields.switch("use_sliding_window")):
         return [FULL] * layers
-    full = fields.count("max_window_layers", 0) if declared else 0
+    full = fields.count("max_window_layers", 0)
     return [FULL if index < full else WINDOW for index in range(layers)]
 
 
@@ -109,7 +127,9 @@ def patterned(fields: Fields) -> list[Layer]:
 
 
 def gemma4(fields: Fields) -> list[Layer]:
-    """Gemma-4: full layers have global_head_dim, and with attention_k_eq_v their own KV heads.
+    """Gemma-4, DiffusionGemma: full layers have a head_dim and perhaps KV heads of their own.
+
+    They are global_head_dim, and with attention_k_eq_v num_global_key_value_heads.
 
     Configs saved by transformers 5.19 say both in per_layer_config instead. The last
     num_kv_shared_layers read an earlier layer's cache and own none.

@@ -1,7 +1,8 @@
 """Reading a config.json: typed fields, the names that other models give them, and what is missing.
 
-Nothing is guessed. A field that a rule needs and the config lacks is a fault that names it; the few
-defaults that are taken are the ones that the Hugging Face configuration class itself documents.
+Nothing is guessed. A field that a rule needs and the config lacks is a fault that names it, at the
+top of a file at least: sections are saved without what their Hugging Face class has as a default.
+Those defaults hold for a field that is left out, not for one that is null.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvplan.models.engines.families.config_classes import DEFAULTS
+from kvplan.models.engines.families.config_classes import DEFAULTS, IN_SECTION
 from kvplan.models.engines.layers import DTYPE_BITS
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import Misfit, one_of, shown
@@ -17,6 +18,7 @@ from kvplan.models.units import parse_integer
 
 OUTER = ("thinker_config",)  # of an omni model, whose talker has caches of its own
 NESTED = ("text_config", "llm_config", "language_config")
+TOP = "config"
 MOST_LAYERS = 100_000
 LAYER_KEYS = frozenset({"head_dim", "num_key_value_heads", "sliding_window", "v_head_dim"})
 """Overrides of one layer that its cache follows from."""
@@ -54,14 +56,16 @@ class Fields:
     Attributes
     ----------
     data : fields that are not null, over the defaults of the model_type.
+    given : fields that the config has.
     path : where that part lies in the file, for messages.
     read : names of the fields that were used.
     """
 
-    def __init__(self, config: Mapping[str, Any], path: str = "config") -> None:
+    def __init__(self, config: Mapping[str, Any], path: str = TOP) -> None:
         defaults = DEFAULTS.get(str(config.get("model_type")), {})
-        given = {key: value for key, value in config.items() if value is not None}
-        self.data, self.path = {**defaults, **given}, path
+        left = {key: value for key, value in defaults.items() if not _names(key) & set(config)}
+        self.given = {key: value for key, value in config.items() if value is not None}
+        self.data, self.path = {**left, **self.given}, path
         self.read: dict[str, None] = {}
 
     def raw(self, name: str) -> Any:
@@ -73,12 +77,13 @@ class Fields:
         return None
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Whether the field is there and not null, or left to its class."""
         return any(key in self.data for key in (name, *_ALIASES.get(name, ())))
 
     def require(self, *names: str) -> None:
         """Refuse with one fault for each field that is missing."""
-        missing = [name for name in names if not self.has(name)]
+        known = self.given if self.path == TOP else self.data
+        missing = [name for name in names if not _names(name) & set(known)]
         if missing:
             raise InvalidProblem(
                 Fault(f"{self.path}.{name}", _MEANING.get(name, "this field"), "none")
@@ -149,6 +154,12 @@ class Fields:
                 raise InvalidProblem.at(where, error.expected, error.got) from None
         return found
 
+    def replaced(self, **changes: Any) -> Fields:
+        """Show this part with other values; what is read of it counts as read here."""
+        part = Fields({**self.data, **changes}, self.path)
+        part.read = self.read
+        return part
+
     def at_layer(self, index: int) -> Fields:
         """Show this part as one layer sees it, with its per_layer_config laid over.
 
@@ -187,6 +198,7 @@ class Fields:
     @property
     def layers(self) -> int:
         """num_hidden_layers, within reason."""
+        self.require("num_hidden_layers")
         count = self.count("num_hidden_layers", least=1)
         if count > MOST_LAYERS:
             where = f"{self.path}.num_hidden_layers"
@@ -210,13 +222,19 @@ class Fields:
         return self.count("num_attention_heads", least=1)
 
 
+def _names(name: str) -> set[str]:
+    """A field's own name and others that say the same."""
+    groups = [{key, *others} for key, others in _ALIASES.items()]
+    return next((group for group in groups if name in group), {name})
+
+
 def _is_index(key: object, index: int) -> bool:
     return str(key).isdecimal() and int(str(key)) == index
 
 
 def text_fields(config: Mapping[str, Any]) -> Fields:
     """Find the part that describes the text model: the config itself, or a nested one."""
-    part, path = config, "config"
+    part, path = config, TOP
     for outer in OUTER:
         inner = part.get(outer)
         if isinstance(inner, Mapping) and inner:
@@ -224,5 +242,6 @@ def text_fields(config: Mapping[str, Any]) -> Fields:
     for name in NESTED:
         nested = part.get(name)
         if isinstance(nested, Mapping) and nested:
-            return Fields(nested, f"{path}.{name}")
+            left = IN_SECTION.get(str(part.get("model_type")), {})
+            return Fields({**left, **nested}, f"{path}.{name}")
     return Fields(part, path)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from kvplan.models.engines.families.attention import (
     FULL,
     attention,
-    every,
     layer_kinds,
-    nextn,
 )
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.families.latent import latent
@@ -148,49 +146,6 @@ def jamba(fields: Fields) -> list[Layer]:
         attention(fields, index) if index % period == offset else mamba1(fields, index)
         for index in range(fields.layers)
     ]
-
-
-def gated_delta_net(fields: Fields, index: int) -> Recurrent:
-    """Make one GDN layer: conv over 2 x key heads x key dim + value heads x value dim channels."""
-    keys = fields.count("linear_num_key_heads", least=1)
-    key_dim = fields.count("linear_key_head_dim", least=1)
-    values = fields.count("linear_num_value_heads", least=1)
-    value_dim = fields.count("linear_value_head_dim", least=1)
-    return Recurrent(
-        index,
-        "gdn",
-        heads=values,
-        head_dim=value_dim,
-        state_dim=key_dim,
-        groups=keys,
-        conv_kernel=fields.count("linear_conv_kernel_dim", least=1),
-        conv_channels=2 * keys * key_dim + values * value_dim,
-        state_dtype=fields.dtype("mamba_ssm_dtype"),
-    )
-
-
-def qwen_hybrid(fields: Fields) -> list[Layer]:
-    """Qwen3-Next, 3.5, 3.6: GDN, with full attention in each full_attention_interval-th layer."""
-    fields.require(
-        "num_hidden_layers",
-        "linear_num_key_heads",
-        "linear_num_value_heads",
-        "linear_key_head_dim",
-        "linear_value_head_dim",
-        "linear_conv_kernel_dim",
-    )
-    kinds = layer_kinds(fields)
-    if kinds is None:
-        interval = fields.count("full_attention_interval", least=1)
-        kinds = every(fields, interval, kind=FULL, other="linear_attention")
-    layers: list[Layer] = [
-        gated_delta_net(fields, index)
-        if kind == "linear_attention"
-        else attention(fields, index, kind)
-        for index, kind in enumerate(kinds)
-    ]
-    drafts = fields.count("mtp_num_hidden_layers", fields.count("num_nextn_predict_layers", 0))
-    return [*layers, *nextn(fields, drafts)]
 
 
 def kimi_linear(fields: Fields) -> list[Layer]:

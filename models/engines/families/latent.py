@@ -69,6 +69,13 @@ def indexed_mla(fields: Fields) -> list[Layer]:
     ]
 
 
+def hy_v4(fields: Fields) -> list[Layer]:
+    """HY-V4: sparse MLA; its class has a pattern of its own where the config says nothing."""
+    if not (fields.has("index_topk_freq") or fields.has("index_topk_pattern")):
+        fields.require("indexer_types")
+    return indexed_mla(fields)
+
+
 def deepseek_v4(fields: Fields) -> list[Layer]:
     """DeepSeek-V4: a window in every layer, and a compressed row every compress_ratios[i] tokens.
 

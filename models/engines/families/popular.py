@@ -51,18 +51,15 @@ def _pattern(fields: Fields) -> list[str]:
 
 
 def optional_sliding(fields: Fields) -> list[Layer]:
-    """Laguna: windows by layer_types, where the config has a window; else all full."""
-    if not fields.count("sliding_window", 0):
-        return plain(fields)
-    kinds = layer_kinds(fields) or [
-        FULL if index % 4 == 0 else WINDOW for index in range(fields.layers)
-    ]
+    """Laguna, Mellum: windows by layer_types, where the config has a window; else all full."""
+    kinds = layer_kinds(fields) if fields.count("sliding_window", 0) else None
+    kinds = kinds or [FULL] * fields.layers
     return [attention(fields, index, kind) for index, kind in enumerate(kinds)]
 
 
 POPULAR: dict[str, Callable[[Fields], list[Layer]]] = {
     **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe"), hunyuan),
     **dict.fromkeys(("olmo3", "exaone_moe", "afmoe"), sliding),
-    "laguna": optional_sliding,
+    **dict.fromkeys(("laguna", "mellum"), optional_sliding),
 }
 """What reads the layers of these model types."""

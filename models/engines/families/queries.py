@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.layers import Attention, Layer
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
 
 
 def _alike(fields: Fields, heads: int, dim: int) -> list[Layer]:
@@ -44,6 +46,26 @@ def jetmoe(fields: Fields) -> list[Layer]:
     """JetMoE: KV heads of kv_channels elements; its query heads are mixed like experts."""
     fields.require("num_hidden_layers", "num_key_value_heads", "kv_channels")
     return _alike(fields, fields.kv_heads, fields.count("kv_channels", least=1))
+
+
+def step1(fields: Fields) -> list[Layer]:
+    """Step-1: num_attention_groups KV heads, one without the field."""
+    fields.require("num_hidden_layers", "num_attention_heads")
+    return _alike(fields, fields.count("num_attention_groups", 1, least=1), fields.head_dim)
+
+
+def step3(fields: Fields) -> list[Layer]:
+    """Step-3: query heads that share one KV head (Step3TextAttention refuses more).
+
+    Raises
+    ------
+    InvalidProblem : more groups.
+    """
+    fields.require("num_hidden_layers", "head_dim")
+    if fields.count("num_attention_groups", 1) != 1:
+        where = f"{fields.path}.num_attention_groups"
+        raise InvalidProblem.at(where, "1", shown(fields.raw("num_attention_groups")))
+    return _alike(fields, 1, fields.head_dim)
 
 
 def chatglm(fields: Fields) -> list[Layer]:

@@ -1,8 +1,15 @@
-"""Windows with heads and dims of their own beside full layers: MiMo-V2, Step-3.5."""
+"""Windows with rules of their own beside full layers: MiMo-V2, Step-3.5, PLaMo-3, loops."""
 
 from __future__ import annotations
 
-from kvplan.models.engines.families.attention import FULL, WINDOW, layer_kinds
+from kvplan.models.engines.families.attention import (
+    FULL,
+    WINDOW,
+    attention,
+    every,
+    layer_kinds,
+    plain,
+)
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.layers import Attention, Layer
 from kvplan.models.errors import InvalidProblem
@@ -28,6 +35,36 @@ def mimo_v2(fields: Fields) -> list[Layer]:
         else Attention(index, "full", heads, dim, values)
         for index, slides in enumerate(pattern)
     ]
+
+
+def looped(fields: Fields) -> list[Layer]:
+    """IQuest-Coder Loop: each layer runs loop_num (2) times, with a cache for each.
+
+    All but the first time it sees loop_window_size (64) tokens.
+    (vllm/model_executor/models/iquest_loopcoder.py.)
+    """
+    fields.require("num_hidden_layers", "num_attention_heads")
+    loops = fields.count("loop_num", 2, least=1)
+    window = fields.count("loop_window_size", 64, least=1)
+    heads, dim = fields.kv_heads, fields.head_dim
+    return [
+        Attention(index, "window", heads, dim, dim, window=window)
+        if loop
+        else Attention(index, "full", heads, dim, dim)
+        for index in range(fields.layers)
+        for loop in range(loops)
+    ]
+
+
+def plamo3(fields: Fields) -> list[Layer]:
+    """PLaMo-3: windows of window_size, but in each sliding_window_pattern-th layer."""
+    if fields.has("interleaved_sliding_window"):
+        return plain(fields)
+    fields.require("num_hidden_layers", "window_size", "sliding_window_pattern")
+    interval = fields.count("sliding_window_pattern", least=1)
+    kinds = layer_kinds(fields) or every(fields, interval, kind=FULL, other=WINDOW)
+    windowed = fields.replaced(sliding_window=fields.count("window_size", least=1))
+    return [attention(windowed, index, kind) for index, kind in enumerate(kinds)]
 
 
 def step3p5(fields: Fields) -> list[Layer]:

@@ -12,6 +12,7 @@ from kvplan.models.engines.layers import (
     Architecture,
     Attention,
     Compressed,
+    Convolved,
     Cross,
     Latent,
     Layer,
@@ -93,6 +94,8 @@ class _Reader:
             return compressed_specs(layer, self.rows)
         if isinstance(layer, Cross):
             return [self._cross(layer, word)]
+        if isinstance(layer, Convolved):
+            return [self._convolved(layer)]
         return [self._state(layer)]
 
     def _index_keys(self, layer: Attention) -> list[Spec]:
@@ -104,6 +107,26 @@ class _Reader:
             return []
         bytes_ = layer.index_dim * (1 if indexer_dtype(self.settings) == "fp8" else 2)
         return [Spec("mla", self.block, Fraction(bytes_), identity=(bytes_, "index"))]
+
+    def _convolved(self, layer: Convolved) -> Spec:
+        """taps x H x D x e, e of the model's dtype (vllm/models/inkling/nvidia/sconv_swa_attn.py).
+
+        Raises
+        ------
+        InvalidProblem : a version before 0.29, whose planning has not been compared; or more ranks
+            than heads.
+        """
+        if not self.serving.version.packs_compressed_layers:
+            text = self.serving.version.text
+            raise InvalidProblem.at("--engine-version", "0.29 or later for this model", text)
+        if layer.heads % self.ranks:
+            expected = f"a divisor of {layer.heads} heads"
+            raise InvalidProblem.at("--tensor-parallel-size", expected, str(self.ranks))
+        heads = layer.heads // self.ranks
+        row = Fraction(heads * layer.head_dim * self._element("auto"))
+        identity = (heads, layer.head_dim, "convolved")
+        taps = layer.taps
+        return Spec("window", taps, row, reach=taps, identity=identity, fixed_block=True)
 
     def _cross(self, layer: Cross, word: str) -> Spec:
         """bs x H x 2 D x e, for every position of the encoder (CrossAttentionSpec)."""
