@@ -12,6 +12,8 @@ from typing import NamedTuple
 from kvplan.models import InvalidProblem
 from kvplan.models.errors import Fault
 from kvplan.solver.logs.compare import COUNTS, RATIOS, said, span
+from kvplan.solver.logs.engines.log_llamacpp import SEEN
+from kvplan.solver.logs.engines.vllm_settings import BLOCK_TOKENS
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import RankLog
 from kvplan.solver.logs.verdict import Start
@@ -102,10 +104,14 @@ def _changes(old: Start, new: Start) -> Iterator[Change]:
             continue
         first, second = before[label], after[label]
         for name in dict.fromkeys((*first.words, *second.words)):
+            if name == BLOCK_TOKENS:  # told by the flag
+                continue
             words = first.words.get(name), second.words.get(name)
             if words[0] != words[1]:
                 yield Change(label, name, *words)
         for name in dict.fromkeys((*first.figures, *second.figures)):
+            if name.startswith(SEEN):  # told by the setting itself
+                continue
             figures = first.figures.get(name), second.figures.get(name)
             if figures[0] is None or figures[1] is None or not figures[0].meets(figures[1]):
                 yield Change(label, name, *figures)

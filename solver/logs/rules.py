@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvplan.solver.logs.compare import compare, said, span, wrong
-from kvplan.solver.logs.engines.llamacpp_rules import llamacpp_wrong
+from kvplan.solver.logs.engines.llamacpp_rules import caches_wrong, llamacpp_wrong
 from kvplan.solver.logs.engines.sglang_rules import alike_wrong, sglang_wrong
 from kvplan.solver.logs.engines.trtllm_rules import trtllm_wrong
 from kvplan.solver.logs.engines.vllm_rules import core_wrong, memory_wrong, workers_wrong
@@ -40,6 +40,7 @@ def wrong_figures(ranks: Sequence[RankLog], cores: Sequence[RankLog] = ()) -> li
         found += _below_zero(record)
         found += _clashes(record)
     found += workers_wrong(ranks, cores)
+    found += caches_wrong(ranks)
     found += alike_wrong([rank for rank in ranks if rank.label != CORE])
     return list(dict.fromkeys(found))
 

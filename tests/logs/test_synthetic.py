@@ -16,6 +16,7 @@ from support.synthetic_logs import (
     every_log,
     figures_in,
     interleaved,
+    launched_logs,
 )
 
 
@@ -28,7 +29,7 @@ def is_fine(folder: Path, lines: Sequence[str]) -> bool:
 @pytest.mark.parametrize("collector", COLLECTORS)
 def test_an_unaltered_log_is_one_fine_start(collector: str, tmp_path: Path) -> None:
     draw = random.Random(collector)
-    for name, processes in every_log(draw):
+    for name, processes in (*every_log(draw), *launched_logs(draw)):
         log = [COLLECTORS[collector](line) for line in bare(interleaved(processes, draw))]
         path = tmp_path / "server.log"
         path.write_text("\n".join(log) + "\n", encoding="utf-8")
@@ -51,3 +52,21 @@ def test_one_altered_figure_is_noticed(seed: int, factor: float, tmp_path: Path)
         for place in draw.sample(places, min(len(places), 12)):
             changed = altered(log, place, factor)
             assert not is_fine(tmp_path, changed), (name, log[place[0]], changed[place[0]])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("factor", [2, 0.5, 1.3])
+def test_where_the_launch_is_named_a_doubled_figure_is_noticed(
+    seed: int, factor: float, tmp_path: Path
+) -> None:
+    """The length, the tokens of a block, kinds of layers, cells and widths are in the log."""
+    draw = random.Random(f"{seed} {factor} launched")
+    collectors = list(COLLECTORS.values())
+    for name, processes in launched_logs(draw):
+        collect = draw.choice(collectors)
+        log = [collect(line) for line in interleaved(processes, draw)]
+        assert is_fine(tmp_path, bare(log)), name
+        for place in figures_in(log):
+            if draw.random() < 0.4:
+                changed = altered(log, place, factor)
+                assert not is_fine(tmp_path, changed), (name, log[place[0]], changed[place[0]])

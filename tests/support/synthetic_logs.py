@@ -7,6 +7,7 @@ bytes. Lines carry the tag of their process; a collector's prefix stands before 
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,18 @@ COLLECTORS: dict[str, Callable[[str], str]] = {
     "iso": lambda line: f"2026-09-12 00:22:48,123 {line}",
     "srun": lambda line: f"0: {line}",
     "colours": lambda line: f"\x1b[1;36m{line[:4]}\x1b[0;0m{line[4:]}",
+    "colours without their escape": lambda line: f"[34m0.14.912.338[0m [32mI [0m{line}",
+    "carriage return": lambda line: f"{line}\r",
+    "progress bar": lambda line: (
+        f"Loading safetensors checkpoint shards: 100% Completed | 9/9 [00:29,  3.28s/it]{line}"
+    ),
+    "progress bar, redrawn": lambda line: f"  0%|          | 0/1 [00:00<?, ?it/s]\r{line}",
+    "k9s": lambda line: f"│ {line}          │",
+    "json file": lambda line: json.dumps(
+        {"log": f"{line}\n", "stream": "stderr", "time": STAMP}, ensure_ascii=False
+    ),
+    "router": lambda line: f"[53871] {line}",
+    "ray": lambda line: f"(ServeReplica:default:LLM pid=4242, ip=10.0.0.9) {line}",
 }
 Lines = list[list[str]]
 """Lines of each process, in its own order."""
@@ -94,7 +107,7 @@ VLLM_TAGS: dict[str, tuple[Callable[[int], str], str]] = {
 }
 
 
-def vllm(draw: random.Random, ranks: int, tags: str, *, each: bool) -> Lines:
+def vllm(draw: random.Random, ranks: int, tags: str, *, each: bool, model: str = "") -> Lines:
     """V1: a core that prints one count, or one for each worker."""
     worker, core = VLLM_TAGS[tags]
     if ranks == 1:
@@ -126,11 +139,27 @@ def vllm(draw: random.Random, ranks: int, tags: str, *, each: bool) -> Lines:
     ]
     if tags == "0.28":
         parts = [(", ".join(both),) for both in parts]
+    launch = [f"{core}{stamp} [core.py:1] {engine_line(model, longest)}"] if model else []
     said = [f"{core}{stamp} [kv_cache_utils.py:849] {text}" for both in parts for text in both]
-    return [[*interleaved(processes, draw), *said]]
+    return [[*launch, *interleaved(processes, draw), *said]]
 
 
-def vllm_0(draw: random.Random, ranks: int, wording: str) -> Lines:
+def engine_line(model: str, longest: int, kind: str = "a V1 LLM engine (v0.12.0)") -> str:
+    """The line that an engine starts with; its length is that of the concurrency."""
+    return (
+        f"Initializing {kind} with config: model='{model}', speculative_config=None, "
+        f"tokenizer='{model}', dtype=torch.bfloat16, max_seq_len=«{longest}», "
+        "tensor_parallel_size=1, kv_cache_dtype=auto"
+    )
+
+
+ARGUMENTS = (
+    "args: Namespace(host=None, port=8000, model='./model', max_model_len=None, block_size=16, "
+    "swap_space=4, gpu_memory_utilization=0.9)"
+)
+
+
+def vllm_0(draw: random.Random, ranks: int, wording: str, *, launched: bool = False) -> Lines:
     """V0 in its three wordings; the first worker has no tag."""
     total, share = draw.choice(((79.22, 0.9), (23.58, 0.85), (139.81, 0.95)))
     weights, other, peak = draw.uniform(5, 15), draw.uniform(0.1, 2), draw.uniform(0.5, 2)
@@ -169,10 +198,16 @@ def vllm_0(draw: random.Random, ranks: int, wording: str) -> Lines:
         f"INFO 12-13 19:54:19 distributed_gpu_executor.py:61] Maximum concurrency for «{longest}» "
         f"tokens per request: «{blocks * 16 / longest:.2f}»x",
     ]
+    launch = []
+    if launched:
+        start = engine_line("./model", longest, "an LLM engine (v0.6.5)")
+        launch = [
+            f"INFO 12-13 19:54:00 {text}" for text in (f"api_server.py:1] {ARGUMENTS}", start)
+        ]
     tags = ["", *(f"(VllmWorkerProcess pid={500 + n}) " for n in range(1, ranks))]
     place = "INFO 12-13 19:54:18 worker.py:243]"
     workers = [[f"{tag}{place} {text}" for text in texts] for tag in tags]
-    return [[*interleaved(workers, draw), *core]]
+    return [[*launch, *interleaved(workers, draw), *core]]
 
 
 def sglang(draw: random.Random, ranks: int, form: str) -> Lines:
@@ -236,7 +271,7 @@ def trtllm(draw: random.Random, ranks: int, form: str) -> Lines:
     return processes
 
 
-def llamacpp(draw: random.Random, devices: int, form: str) -> Lines:
+def llamacpp(draw: random.Random, devices: int, form: str, *, launched: bool = False) -> Lines:
     """Caches with their buffers, and a breakdown by device."""
     types = {"f16": (2, 1), "q8_0": (34, 32), "q4_0": (18, 32)}
     kind = draw.choice(tuple(types))
@@ -251,6 +286,15 @@ def llamacpp(draw: random.Random, devices: int, form: str) -> Lines:
         for n in range(devices)
     ]
     lines = [re.sub("« +", "«", line) for line in lines]
+    if launched:
+        width = part * MIB / cells / layers * types[kind][1] / types[kind][0]
+        lines = [
+            f"print_info: n_layer          = {layers}",
+            f"print_info: n_embd_k_gqa     = «{int(width)}»",
+            f"print_info: n_embd_v_gqa     = «{int(width)}»",
+            f"llama_context: n_ctx         = «{cells}»",
+            *lines,
+        ]
     if form == "old":
         lines.append(
             f"llama_new_context_with_model: KV self size  = «{2 * part:.2f}» MiB, K ({kind}): "
@@ -258,8 +302,9 @@ def llamacpp(draw: random.Random, devices: int, form: str) -> Lines:
         )
     else:
         seqs = "1" if form == "unified" else "1/1"
+        known = f"«{layers}»" if launched else str(layers)
         lines.append(
-            f"{name}: size = «{2 * part:.2f}» MiB ( «{cells}» cells,  {layers} layers,  {seqs} "
+            f"{name}: size = «{2 * part:.2f}» MiB ( «{cells}» cells,  {known} layers,  {seqs} "
             f"seqs), K ({kind}): «{part:.2f}» MiB, V ({kind}): «{part:.2f}» MiB"
         )
     printer = draw.choice(("llama_memory_breakdown_print", "common_memory_breakdown_print"))
@@ -272,6 +317,27 @@ def llamacpp(draw: random.Random, devices: int, form: str) -> Lines:
             f"«{model}» + «{context}» + «{compute}») + «{rest}» |"
         )
     return [lines]
+
+
+def launched_logs(draw: random.Random) -> Iterator[tuple[str, Lines]]:
+    """Logs that name the launch, which decides what a count alone leaves open."""
+    for tags in VLLM_TAGS:
+        ranks, model = draw.randint(1, 16), draw.choice(UNIFORM)
+        yield f"vllm {tags}, {model}", vllm(draw, ranks, tags, each=False, model=model)
+    for wording in ("two lines", "a figure a line", "pairs"):
+        ranks = draw.randint(1, 16)
+        yield f"vllm 0, {wording}", vllm_0(draw, ranks, wording, launched=True)
+    for form in ("new", "unified"):
+        devices = draw.randint(1, 16)
+        yield f"llama.cpp, {form}", llamacpp(draw, devices, form, launched=True)
+
+
+UNIFORM = (
+    *("meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-235B-A22B-FP8", "Qwen/Qwen2.5-7B-Instruct"),
+    *("mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-R1", "microsoft/phi-4"),
+    "/models/models--meta-llama--llama-3-1-70b-instruct/snapshots/0e9e39f249a16976",
+)
+"""Models whose layers are all alike."""
 
 
 def every_log(draw: random.Random) -> Iterator[tuple[str, Lines]]:

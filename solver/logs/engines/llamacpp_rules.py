@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from kvplan.solver.logs.compare import compare, said, wrong
-from kvplan.solver.logs.engines.log_llamacpp import BLOCK_BYTES
+from kvplan.solver.logs.engines.log_llamacpp import BLOCK_BYTES, SEEN, SEVERAL_ROWS
 from kvplan.solver.logs.reading.interval import MIB, Interval
 from kvplan.solver.logs.reading.record import RankLog, Wrong
+
+CELL_STEP = 256
+"""Cells are padded to a multiple of it at most."""
+BLOCK_VALUES = 32
+"""Values of the smallest run of a quantised type."""
 
 
 def llamacpp_wrong(rank: RankLog) -> Iterator[Wrong]:
@@ -74,6 +80,62 @@ def _context(rank: RankLog) -> Iterator[Wrong]:
     batch, ubatch = rank.whole("n_batch"), rank.whole("n_ubatch")
     if batch is not None and ubatch is not None and ubatch > batch:
         yield wrong(rank, "n_ubatch", f"{ubatch}, more than n_batch of {batch}")
+
+
+def caches_wrong(ranks: Sequence[RankLog]) -> Iterator[Wrong]:
+    """Caches against the context and the model that the same start names.
+
+    The largest cache has all cells of a context; a cache has no more layers than the model; a row
+    is as wide as its keys or values, where all layers are alike.
+    """
+    seen = _seen(ranks)
+    held = [r for r in ranks if "cells" in r.figures and r.words.get("kind") != "states"]
+    yield from _cells(held, seen.get("n_ctx", set()))
+    several = any(SEVERAL_ROWS in rank.traits for rank in ranks)
+    for rank in held:
+        layers, most = rank.whole("layers") or 0, max(seen.get("n_layer", ()), default=None)
+        if most is not None and layers > most:
+            yield wrong(rank, "layers", f"{layers} of a model of {most}")
+        for name in ("K", "V") if not several else ():
+            yield from _width(rank, name, seen.get(f"n_embd_{name.lower()}_gqa", set()))
+
+
+def _cells(held: Sequence[RankLog], contexts: set[int]) -> Iterator[Wrong]:
+    """The largest cache holds a context; each stream of it may be padded, or cut to a whole."""
+    largest = max(held, key=_all_cells, default=None)
+    if largest is None or not contexts:
+        return
+    cells, streams = _all_cells(largest), largest.whole("streams") or 1
+    if not any(-streams < cells - n < CELL_STEP * streams for n in contexts):
+        text = f"{cells} in all where n_ctx is {' or '.join(map(str, sorted(contexts)))}"
+        yield wrong(largest, "cells", text)
+
+
+def _all_cells(cache: RankLog) -> int:
+    return (cache.whole("cells") or 0) * (cache.whole("streams") or 1)
+
+
+def _seen(ranks: Sequence[RankLog]) -> dict[str, set[int]]:
+    """Values that a start prints of a setting, for a draft or a trial, too."""
+    found: dict[str, set[int]] = {}
+    for name in (name for rank in ranks for name in rank.figures if name.startswith(f"{SEEN} ")):
+        _, setting, value = name.split(" ")
+        found.setdefault(setting, set()).add(int(value))
+    return found
+
+
+def _width(rank: RankLog, name: str, widths: set[int]) -> Iterator[Wrong]:
+    """cells x streams x layers x width values of the cache's type."""
+    cells, layers, streams = (rank.whole(n) for n in ("cells", "layers", "streams"))
+    figure, kind = rank.figures.get(name), rank.words.get(name, "")
+    if figure is None or not (cells and layers and streams) or kind not in BLOCK_BYTES:
+        return
+    values = BLOCK_VALUES if kind not in ("f32", "f16", "bf16") else 1
+    unit = Fraction(cells * layers * streams * BLOCK_BYTES[kind], values)
+    sizes = [Interval.exactly(unit * width) for width in widths]
+    if sizes and not any(figure.meets(size) for size in sizes):
+        text = f"{said(name, figure)} where rows of {' or '.join(map(str, sorted(widths)))} values"
+        yield wrong(rank, name, f"{text} give {' or '.join(said(name, size) for size in sizes)}")
 
 
 def _ollama(rank: RankLog) -> Iterator[Wrong]:

@@ -34,6 +34,12 @@ _DEVICE = re.compile(
 _HOST = re.compile(r"\|\s*- (.+?)\s*\|\s*(-?\d+) =\s*(-?\d+) \+\s*(-?\d+) \+\s*(-?\d+)\s*\|")
 _CONTEXT = re.compile(r"\b(n_ctx|n_ctx_per_seq|n_ctx_seq|n_batch|n_ubatch|n_seq_max)\s*=\s*(\d+)")
 _BUILD = re.compile(r"\bbuild(?::| =) \d+ \(")
+_SHAPE = re.compile(
+    r"(?:print_info|print_meta): (n_layer|n_embd_k_gqa|n_embd_v_gqa) += +(\[|\d{1,9})"
+)
+_COMMA = re.compile(r"(?<=\d),(?=\d\d MiB)")
+"""Of a locale that writes 256,00 MiB."""
+SEEN, SEVERAL_ROWS = "seen", "rows of several widths"
 WRAPPED = 2**44
 """MiB of a negative size_t: what is unaccounted for may be below 0 where nothing is allocated."""
 _DEVICE_FIGURES = (
@@ -78,6 +84,10 @@ class LlamacppReader(EventReader):
         b"n_ubatch",
         b"build: ",
         b"build = ",
+        b"n_layer ",
+        b"n_embd_k_gqa",
+        b"n_embd_v_gqa",
+        b"llama_kv_cache_d",
         *FAILURES[engine],
     )
 
@@ -87,7 +97,7 @@ class LlamacppReader(EventReader):
 
     def read(self, number: int, text: str) -> None:
         """Take in a cache, a buffer, a device or a setting."""
-        text = unescaped(text)
+        text = with_points(unescaped(text))
         source = source_of(text)
         failure = failure_of(self.engine, number, text)
         if failure is not None:
@@ -97,6 +107,9 @@ class LlamacppReader(EventReader):
             self._keep(Event(number, source, "", "context", opens="engine"))
         for label, found, words in self._found(text):
             self._keep(Event(number, source, "", label, found=found, words=words))
+        trait = _trait_of(text)
+        if trait:
+            self._keep(Event(number, source, "", "context", trait=trait))
 
     def _found(self, text: str) -> Iterator[tuple[str, dict[str, Interval], dict[str, str]]]:
         cache = _cache(text)
@@ -116,14 +129,38 @@ class LlamacppReader(EventReader):
                 yield f"cache {self._caches + 1}", {f"buffer {buffer[1]}": size}, {}
             else:
                 yield "context", {f"{buffer[2]} buffer {buffer[1]}": size}, {}
-        elif "llama" in text:
-            settings = {name: printed(value) for name, value in _CONTEXT.findall(text)}
+        elif "llama" in text or "print_info" in text:
+            settings = dict(_settings(text))
             if settings:
                 yield "context", settings, {}
 
     def ranks(self) -> list[RankLog]:
         """The context, every cache and every device."""
         return assemble(self._events, measures=("size",), latest=_LATEST)
+
+
+def with_points(text: str) -> str:
+    """A line with decimal points, whatever the server's locale."""
+    return _COMMA.sub(".", text)
+
+
+def _settings(text: str) -> Iterator[tuple[str, Interval]]:
+    """Settings of a context; one that draft and target have of their own, by its value, too."""
+    for name, value in _CONTEXT.findall(text):
+        yield name, printed(value)
+        if name == "n_ctx":
+            yield f"{SEEN} {name} {value}", printed(value)
+    shape = _SHAPE.search(text)
+    if shape is not None and shape[2].isdecimal():
+        yield f"{SEEN} {shape[1]} {shape[2]}", printed(shape[2])
+
+
+def _trait_of(text: str) -> str:
+    """Whether rows of layers differ: a list of widths, or caches of several kinds of rows."""
+    shape = _SHAPE.search(text)
+    if shape is not None and not shape[2].isdecimal():
+        return SEVERAL_ROWS
+    return SEVERAL_ROWS if "llama_kv_cache_d" in text else ""
 
 
 def _cache(text: str) -> tuple[dict[str, Interval], dict[str, str]] | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
+from kvplan.solver.logs.engines.vllm_settings import SETTINGS
 from kvplan.solver.logs.reading.interval import FIGURE as _N
 from kvplan.solver.logs.reading.interval import Interval, printed
 
@@ -86,43 +87,6 @@ _STARTUP = re.compile(
 )
 _FULL = re.compile(rf"or `?--kv-cache-memory=(\d{{1,20}})`? ?(?:\({_N} GiB\))? to fully")
 _USE = re.compile(rf"{_N} GiB for ([\w -]{{1,60}})")
-_TRAITS = (
-    "padding layers",
-    "Setting attention block size",
-    "Padding mamba page size",
-    "Mamba cache",
-    "mamba_cache",
-    "Hybrid KV cache",
-    "hybrid KV cache",
-)
-ONE_LINE = "tokens and concurrency on one line"
-"""From 0.28 on: tokens are int(concurrency x length), whatever the layers."""
-_BOTH = re.compile(r"KV cache size: [\d,]{1,30} tokens, Maximum concurrency for")
-KINDS = "layers of several kinds"
-_MIXED = re.compile(
-    r"gpt-?oss|gemma|qwen3[._-]?(?:next|[5-9])|llama-?4|nemotron|granite-?4|jamba|lfm|minimax|"
-    r"kimi-?(?:linear|k3)|mimo|command|cohere|exaone|olmo-?3|ministral|step-?3|falcon-?(?:h|mamba)|"
-    r"zamba|bamba|phi-4-mini-flash|plamo|deepseek-?v4|ling-|ring-|bailing",
-    re.IGNORECASE,
-)
-"""Families whose layers are of several kinds, by the names of their models."""
-_NAMES_SETTINGS = ("LLM engine (v", "vLLM API server version", "non-default args")
-_IS = r"['\"]?[=:] ?['\"]?"  # name=value, or 'name': 'value' in the line of non-default arguments
-_WORDS = (
-    ("version", re.compile(r"LLM engine \(v([^)]{1,60})\)")),
-    ("version", re.compile(r"vLLM API server version (\S{1,60})")),
-    ("model", re.compile(r"LLM engine .{0,60}?with config: model='([^']{1,300})'")),
-    ("model", re.compile(r"non-default args: \{.{0,900}?'model(?:_tag)?': '([^']{1,300})'")),
-    ("max-model-len", re.compile(rf"\bmax_(?:seq|model)_len{_IS}(\d{{1,12}})\b")),
-    ("tensor-parallel-size", re.compile(rf"\btensor_parallel_size{_IS}(\d{{1,6}})\b")),
-    ("pipeline-parallel-size", re.compile(rf"\bpipeline_parallel_size{_IS}(\d{{1,6}})\b")),
-    ("kv-cache-dtype", re.compile(rf"\bkv_cache_dtype{_IS}(\w{{1,30}})")),
-    ("dtype", re.compile(r"\bdtype=torch\.(\w{1,30})")),
-    ("max-num-batched-tokens", re.compile(rf"\bmax_num_batched_tokens{_IS}(\d{{1,12}})")),
-)
-_NESTED = re.compile(r"(?<!^)\{[^{}]{0,2000}\}")
-_DEEPEST = 3
-_ARGUMENT = re.compile(r"'(\w{1,60})': (?:'([^']{0,300})'|(-?[\w.+-]{1,40})(?=[,}]))")
 NEEDLES = (
     b"KV cache memory",
     b"kv cache memory in use",
@@ -147,10 +111,7 @@ NEEDLES = (
     b"raph capturing finished",
     b"odel loading took",
     b"Loading model weights took",
-    b"LLM engine (v",
-    b"vLLM API server version",
-    b"non-default args",
-    *(trait.encode() for trait in _TRAITS),
+    *SETTINGS,
 )
 
 
@@ -213,34 +174,3 @@ def _startup(text: str) -> tuple[int, dict[str, Interval]]:
         if full[2] is not None:
             found["suggested at most in GiB"] = printed(full[2], "GiB", 2)
     return match.start(), found
-
-
-def trait_of(text: str) -> str:
-    """What a line says of the layout, or of how its figures were counted."""
-    if _BOTH.search(text):
-        return ONE_LINE
-    model = words_of(text).get("model", "")
-    if _MIXED.search(model.rpartition("/")[2]) or any(trait in text for trait in _TRAITS):
-        return KINDS
-    return ""
-
-
-def words_of(text: str) -> dict[str, str]:
-    """Settings that the line of an engine's start names."""
-    if not any(sign in text for sign in _NAMES_SETTINGS):
-        return {}
-    found = ((name, pattern.search(text)) for name, pattern in _WORDS)
-    words = {name: match[1] for name, match in found if match is not None}
-    return words | dict(_arguments(text))
-
-
-def _arguments(text: str) -> Iterator[tuple[str, str]]:
-    """Every plain value of the non-default arguments, by its flag; a switch has "true", "false"."""
-    _, _, arguments = text.partition("non-default args: ")
-    for _ in range(_DEEPEST):
-        arguments = _NESTED.sub("", arguments)
-    for key, quoted, plain in _ARGUMENT.findall(arguments):
-        value = quoted or plain
-        if value not in ("", "None", "auto"):
-            named = value.lower() if value in ("True", "False") else value
-            yield f"--{key.replace('_', '-')}", named

@@ -13,7 +13,13 @@ from kvplan.solver.logs.concurrency import (
     several_kinds,
     tokens_of_blocks,
 )
-from kvplan.solver.logs.engines.vllm_lines import KINDS, ONE_LINE
+from kvplan.solver.logs.engines.vllm_settings import (
+    AUTO_FIT,
+    BLOCK_TOKENS,
+    KINDS,
+    ONE_KIND,
+    ONE_LINE,
+)
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import CORE, Pair, RankLog, Wrong
 
@@ -64,10 +70,11 @@ def core_wrong(
     core: RankLog, cores: Sequence[RankLog], ranks: Sequence[RankLog]
 ) -> Iterator[Wrong]:
     """Each count against its own concurrency, blocks against both, an override against all."""
+    records = (*cores, *ranks)
     mixed = _has_several_kinds(chain(cores, ranks))
-    strict = _counts_by_concurrency(chain(cores, ranks))
+    strict = _counts_by_concurrency(records) or (_has(records, ONE_KIND) and not mixed)
     whole = [pair for pair in core.pairs if pair.longest and pair.concurrency is not None]
-    apart = [pair for pair in whole if not _agrees(pair)]
+    apart = [pair for pair in whole if not _agrees(pair) or not _fits_blocks(pair, records)]
     is_told = all(mixed or _is_known(pair) for pair in apart) and not strict
     if len(apart) == len(whole) and is_told:
         apart = []  # told as a remark
@@ -78,10 +85,36 @@ def core_wrong(
     if "measured blocks" in core.figures:
         yield from _override(core)
     yield from _refused(core, ranks)
+    yield from _length(core, records)
+
+
+def _length(core: RankLog, records: Sequence[RankLog]) -> Iterator[Wrong]:
+    """The length of a concurrency is max_model_len, unless the engine chose another."""
+    asked = next((r.words["max-model-len"] for r in records if "max-model-len" in r.words), None)
+    if asked is None or _has(records, AUTO_FIT):
+        return
+    for longest in dict.fromkeys(pair.longest for pair in core.pairs if pair.longest):
+        if longest != int(asked):
+            text = f"a concurrency at {longest} tokens where the engine's length is {asked}"
+            yield wrong(core, "longest", text)
+
+
+def _fits_blocks(pair: Pair, records: Sequence[RankLog]) -> bool:
+    """Whether blocks of the size that the launch names give the concurrency (before 0.9)."""
+    size = next((r.words[BLOCK_TOKENS] for r in records if BLOCK_TOKENS in r.words), None)
+    if pair.blocks is None or pair.tokens is not None or size is None:
+        return True
+    tokens = Interval.exactly(pair.blocks * int(size))
+    ratio = tokens.over(Interval.exactly(pair.longest or 1))
+    return pair.concurrency is None or pair.concurrency.meets(ratio)
+
+
+def _has(records: Iterable[RankLog], trait: str) -> bool:
+    return any(trait in record.traits for record in records)
 
 
 def _has_several_kinds(records: Iterator[RankLog]) -> bool:
-    return any(KINDS in record.traits for record in records)
+    return _has(records, KINDS)
 
 
 def _counts_by_concurrency(records: Iterable[RankLog]) -> bool:

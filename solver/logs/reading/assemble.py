@@ -28,17 +28,29 @@ class _Run:
     start: int = 0
     records: dict[str, RankLog] = field(default_factory=dict)
     kept: list[RankLog] = field(default_factory=list)
+    ahead: list[Event] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
+        if event.words and not event.opens and not event.found and self._has_counted():
+            self.ahead.append(event)  # a server's arguments stand before its engine's start
+            return
         if self._is_again(event):
             self.start += 1
             self.records = {}
+            ahead, self.ahead = self.ahead, []
+            for one in ahead:
+                self.take(one)
         record = self.records.get(event.label)
         if record is None:
             record = RankLog(event.label, event.line, self.replica, start=self.start)
             self.records[event.label] = record
             self.kept.append(record)
         _add(record, event, self.latest)
+
+    def _has_counted(self) -> bool:
+        """Whether the engine has said how much it holds, or that it does not start."""
+        counts = {"tokens", "blocks", "concurrency"}
+        return any(r.failures or counts & r.figures.keys() for r in self.records.values())
 
     def _is_again(self, event: Event) -> bool:
         """Whether the engine has started again: it says so, or a rank measures once more."""
