@@ -50,6 +50,18 @@ def mixture(layers: int, cards: int, kinds: int) -> Spread:
     return Spread(tuple(slots), tuple(spaces), 0)
 
 
+def with_shares(layers: int, cards: int, kinds: int, *, hop: int = 0) -> Spread:
+    """The same, of whose sizes a token reads unequal shares; a change of space may cost time."""
+    spread = mixture(layers, cards, kinds)
+    sizes = sorted({t.bytes for slot in spread.slots for t in slot.experts})
+    reads = {size: size // (8, 16, 32)[at % 3] for at, size in enumerate(sizes)}
+    slots = [
+        slot._replace(experts=tuple(Tensor(t.bytes, (reads[t.bytes],)) for t in slot.experts))
+        for slot in spread.slots
+    ]
+    return spread._replace(slots=tuple(slots), hop=hop)
+
+
 def reaching(layers: int, cards: int) -> Spread:
     """Experts of one size that may lie on any card."""
     return mixture(layers, cards, 1)._replace(reach="any")
@@ -75,6 +87,12 @@ def jobs() -> dict[str, Callable[[], object]]:
         found[f"own card {layers} x {cards}"] = partial(shortest, mixture(layers, cards, 1))
         found[f"mixed sizes {layers} x {cards}, proven"] = partial(
             proven, mixture(layers, cards, 3)
+        )
+        found[f"unequal shares {layers} x {cards}, proven"] = partial(
+            proven, with_shares(layers, cards, 8)
+        )
+        found[f"hops {layers} x {cards}, proven"] = partial(
+            proven, with_shares(layers, cards, 3, hop=20 * 10**6)
         )
         found[f"any {layers} x {cards}, proven"] = partial(proven, reaching(layers, cards))
     return found

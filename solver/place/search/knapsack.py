@@ -1,0 +1,195 @@
+"""The most valuable experts that fit into a room: kinds with a number each, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import gcd
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MOST_NODES = 2_000
+MOST_UNITS = 1 << 16  # of the common divisor of the bytes: a table up to here
+MOST_BITS = 1 << 20
+MOST_KINDS = 64  # that a branch takes apart
+
+
+class Item(NamedTuple):
+    """Alike things to choose from."""
+
+    bytes: int
+    gain: int
+    number: int
+
+
+class Choice(NamedTuple):
+    """How many of each item are taken.
+
+    Attributes
+    ----------
+    bound : no choice gains more; equal to the gain where the choice is exact.
+    """
+
+    taken: tuple[int, ...]
+    gain: int
+    bound: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing gains more."""
+        return self.gain == self.bound
+
+
+def best_choice(items: Sequence[Item], room: int) -> Choice:
+    """Choose for the largest gain.
+
+    First by gain per byte, with the bound of the fractional choice; then a branch over the kinds;
+    last a table over bytes / their common divisor. `is_exact` says whether one of them closed.
+
+    Parameters
+    ----------
+    items : of positive gain.
+    """
+    rates = [gain_a_byte(item.bytes, item.gain) for item in items]
+    order = sorted(range(len(items)), key=lambda at: (rates[at], items[at].bytes), reverse=True)
+    sorted_items = [items[at] for at in order]
+    branch = _Branch(sorted_items)
+    taken = branch.greedy(room)
+    gain, bound = branch.worth(taken), branch.bound(0, room)
+    if gain < bound:
+        taken, gain, bound = branch.closed(room, taken, gain, bound)
+    found = [0] * len(items)
+    for at, count in zip(order, taken, strict=True):
+        found[at] = count
+    return Choice(tuple(found), gain, bound)
+
+
+def gain_a_byte(bytes_: int, gain: int) -> tuple[bool, Fraction]:
+    """Sort key: things without bytes above all."""
+    return (not bytes_, Fraction(gain, bytes_ or 1))
+
+
+class _Branch:
+    """Items by falling gain per byte."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items, self.nodes = items, 0
+        self.units, unit = list[int](), 0
+        for item in reversed(items):
+            unit = gcd(unit, item.bytes)
+            self.units.insert(0, unit)
+        self.taken = [0] * len(items)
+
+    def greedy(self, room: int) -> tuple[int, ...]:
+        """As many of each as still fit, best first."""
+        taken = []
+        for item in self.items:
+            count = min(item.number, room // item.bytes) if item.bytes else item.number
+            room -= count * item.bytes
+            taken.append(count)
+        return tuple(taken)
+
+    def worth(self, taken: Sequence[int]) -> int:
+        """Gain of a choice."""
+        return sum(i.gain * n for i, n in zip(self.items, taken, strict=True))
+
+    def bound(self, first: int, room: int) -> int:
+        """The fractional choice in room that sums of bytes can fill: their common divisor's."""
+        unit = self.units[first] if first < len(self.units) else 0
+        return self.fractional(first, room // unit * unit if unit else room)
+
+    def fractional(self, first: int, room: int) -> int:
+        """Gain of the fractional choice from an item on, rounded down."""
+        gain = 0
+        for item in self.items[first:]:
+            if item.number * item.bytes > room:
+                return gain + room * item.gain // item.bytes
+            gain, room = gain + item.number * item.gain, room - item.number * item.bytes
+        return gain
+
+    def closed(
+        self, room: int, taken: tuple[int, ...], gain: int, bound: int
+    ) -> tuple[tuple[int, ...], int, int]:
+        """A better choice and its bound: equal where a branch or a table proves it."""
+        unit = self.units[0]
+        left = min(room, sum(item.bytes * item.number for item in self.items)) // unit
+        one = self.items[0]
+        alike = all(i.gain * one.bytes == one.gain * i.bytes for i in self.items)
+        if alike and left <= MOST_BITS:
+            taken = self._largest_sum(left, unit)
+            return taken, self.worth(taken), self.worth(taken)
+        if len(self.items) > MOST_KINDS:
+            return taken, gain, bound
+        self.best, self.most, self.ceiling = taken, gain, bound
+        self._descend(0, room, 0)
+        if self.nodes <= MOST_NODES:
+            return self.best, self.most, self.most
+        if left <= MOST_UNITS:
+            taken = self._tabled(left, unit)
+            return taken, self.worth(taken), self.worth(taken)
+        return self.best, self.most, bound
+
+    def _descend(self, at: int, room: int, gain: int) -> None:
+        """Every count of an item from the most down, while the bound is above the best."""
+        if gain > self.most:
+            self.best, self.most = (*self.taken[:at], *(0,) * (len(self.items) - at)), gain
+        if at == len(self.items) or self.nodes > MOST_NODES or self.most >= self.ceiling:
+            return
+        self.nodes += 1
+        item = self.items[at]
+        most = min(item.number, room // item.bytes) if item.bytes else item.number
+        for count in range(most, -1, -1):
+            left, won = room - count * item.bytes, gain + count * item.gain
+            if won + self.fractional(at + 1, left) <= self.most:
+                break
+            if won + self.bound(at + 1, left) <= self.most:
+                continue
+            self.taken[at] = count
+            self._descend(at + 1, left, won)
+        self.taken[at] = 0
+
+    def _largest_sum(self, left: int, unit: int) -> tuple[int, ...]:
+        """Alike gain per byte: the largest sum of bytes, as a set of bits."""
+        sums, steps = 1, list[tuple[int, int, int]]()
+        mask = (1 << left + 1) - 1
+        for at, number, size in self._portions(unit):
+            steps.append((at, number, sums))
+            sums |= sums << number * size & mask
+        total, taken = sums.bit_length() - 1, [0] * len(self.items)
+        for at, number, before in reversed(steps):
+            if not before >> total & 1:
+                taken[at] += number
+                total -= number * self.items[at].bytes // unit
+        return tuple(taken)
+
+    def _tabled(self, left: int, unit: int) -> tuple[int, ...]:
+        """The best gain at every sum of bytes."""
+        wide = sum(item.gain * item.number for item in self.items) >= 2**62
+        dtype: Any = object if wide else np.int64
+        best, steps = np.zeros(left + 1, dtype=dtype), list[tuple[int, int, Any]]()
+        for at, number, size in self._portions(unit):
+            width, gain = number * size, number * self.items[at].gain
+            if width > left:
+                continue
+            raised = best.copy()
+            np.maximum(raised[width:], best[: left + 1 - width] + gain, out=raised[width:])
+            steps.append((at, number, raised > best))
+            best = raised
+        taken = [0] * len(self.items)
+        for at, number, is_raised in reversed(steps):
+            if is_raised[left]:
+                taken[at] += number
+                left -= number * self.items[at].bytes // unit
+        return tuple(taken)
+
+    def _portions(self, unit: int) -> list[tuple[int, int, int]]:
+        """Counts as 1, 2, 4, ... and a rest, which make every number up to the count."""
+        found = []
+        for at, item in enumerate(self.items):
+            left, part = item.number, 1
+            while left:
+                number = min(part, left)
+                found.append((at, number, item.bytes // unit))
+                left, part = left - number, 2 * part
+        return found
