@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.models.engines.unified import MACHINES, Machine, apple_named
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 
@@ -42,8 +43,11 @@ CAPABILITIES = {
     "A100-80GB": 80,
     "A40": 86,
     "B200": 100,
+    "GB10": 121,
     "H100-80GB": 90,
     "H200": 90,
+    "Jetson AGX Orin 64GB": 87,
+    "Jetson AGX Thor": 110,
     "L4": 89,
     "L40S": 89,
     "RTX 3090": 86,
@@ -54,7 +58,7 @@ CAPABILITIES = {
     "V100-16GB": 70,
     "V100-32GB": 70,
 }
-"""CUDA compute capability x 10, which engines choose their kernels by; AMD cards have none."""
+"""CUDA compute capability x 10, which engines choose their kernels by; AMD and Apple have none."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,8 @@ class Chip:
 
     @property
     def is_sm100(self) -> bool:
-        """B200 and its kin (10.0, 10.3), without the RTX cards of the generation."""
-        return 100 <= self.capability < 120
+        """B200 and its kin (10.0, 10.3), without the RTX cards and Thor of the generation."""
+        return 100 <= self.capability < 110
 
     @property
     def is_blackwell(self) -> bool:
@@ -105,7 +109,13 @@ def total_bytes(name: str) -> int:
     ------
     InvalidProblem : no such card, or several.
     """
-    return CARDS[card_named(name)] * 2**30 // 100
+    card = card_named(name)
+    return MACHINES[card].total_bytes if card in MACHINES else CARDS[card] * 2**30 // 100
+
+
+def machine_of(name: str | None) -> Machine | None:
+    """The machine whose GPU and host share one memory; None for a card with its own."""
+    return None if name is None else MACHINES.get(card_named(name))
 
 
 def card_named(name: str) -> str:
@@ -115,11 +125,12 @@ def card_named(name: str) -> str:
     ------
     InvalidProblem : no such card, or several.
     """
-    wanted = _plain(name)
-    exact = [card for card in CARDS if _plain(card) == wanted]
-    found = exact or [card for card in CARDS if wanted and wanted in _plain(card)]
+    wanted = _plain(apple_named(_plain(name)) or name)
+    cards = (*CARDS, *MACHINES)
+    exact = [card for card in cards if _plain(card) == wanted]
+    found = exact or [card for card in cards if wanted and wanted in _plain(card)]
     if len(found) != 1:
-        expected = one_of(found) if found else one_of(CARDS, name)
+        expected = one_of(found) if found else one_of(cards, name)
         raise InvalidProblem.at("--gpu", expected, shown(name))
     return found[0]
 

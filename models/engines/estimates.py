@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 from kvplan.models.engines.layers import Architecture
+from kvplan.models.json_schema import LONGEST_NAME
+from kvplan.models.messages import cut
 from kvplan.models.units import human_bytes
 
 Width = Literal["vocabulary", "hidden_dim", "query_heads"]
@@ -48,17 +51,36 @@ class Estimate:
 
 
 def total_estimate(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
-    """A card's total as --gpu names it: drivers leave up to 0.3 GiB less."""
+    """A card's total as --gpu names it: drivers leave up to 0.3 GiB less, or a machine's limit."""
     total = settings.get("total_bytes")
     if total is None or not settings.get("total_is_estimated"):
         return ()
-    return (Estimate("total", "--total", total, total - TOTAL_SPREAD_BYTES, total),)
+    least, most = settings.get("total_range") or (total - TOTAL_SPREAD_BYTES, total)
+    return (Estimate("total", "--total", total, least, most),)
+
+
+def kept_estimate(settings: Mapping[str, Any], share: Fraction | int = 1) -> tuple[Estimate, ...]:
+    """What the GPU of a unified-memory machine does not get, as far as `share` of the total covers.
+
+    An engine that takes a share leaves the rest to the system; only what goes beyond is charged.
+    """
+    kept, total = settings.get("kept"), settings.get("total_bytes")
+    if kept is None or total is None:
+        return ()
+    left = total - int(Fraction(share) * total // 1)
+    size, least, most = (max(0, one - left) for one in (kept.bytes, kept.least, kept.most))
+    return (replace(kept, bytes=size, least=least, most=most),) if size else ()
 
 
 def titled(name: str, found: Sequence[Estimate]) -> str:
-    """A problem's name with what is estimated in it."""
+    """A problem's name with what is estimated in it; without the ranges where they are too many."""
+    if not found:
+        return name
     terms = ", ".join(f"{one.term} ({one.spread})" for one in found)
-    return f"{name}; estimated: {terms}" if found else name
+    whole = f"{name}; estimated: {terms}"
+    if len(whole) <= LONGEST_NAME:
+        return whole
+    return cut(f"{name}; estimated: {', '.join(one.term for one in found)}", LONGEST_NAME)
 
 
 def at_least(architecture: Architecture, width: Width) -> int:

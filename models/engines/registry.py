@@ -126,6 +126,7 @@ class Engine(Protocol):
     label and its value as printed. The problem is the one that `build` returned for the same input.
 
     An adapter may offer more: `DIALECT` (a `launch.Dialect`: what else its command line may carry),
+    `PLATFORMS` (unified-memory machines that it runs on; default CUDA and ROCm),
     `assumptions(architecture, settings)` (a line for each value that it derived, with the reason)
     and `refusal(architecture, settings)` (what it says where its problem has no plan). What finds
     better settings solves, so it stands apart: `kvplan.solver.advise.optimizer_of(adapter)`.

@@ -218,6 +218,17 @@ def test_a_draft_shares_its_target_s_context_and_process(
     assert flags == [{"--ctx-size": "16384"}, {"--ctx-size-draft": "16384"}]
 
 
+def test_on_one_memory_the_system_is_charged_once(capsys: pytest.CaptureFixture[str]) -> None:
+    line = (
+        "--json Qwen3-8B.json --gpu apple64gb --weights-gib 8 -- llama-server -c 16384 -np 1 "
+        "--and small.json --weights-gib 0.6 -- llama-server -c 16384 -np 1"
+    )
+    data = document(capsys, line)
+    terms = data["problem"]["ranks"][0]["memory"]["other"]
+    assert [size for term, size in terms.items() if "reach" in term] == [16 * GIB]
+    assert data["starts"][0]["free_bytes"] == 48 * GIB
+
+
 @pytest.mark.parametrize(
     ("line", "path"),
     [

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvplan.models.engines.cards import total_bytes
+from kvplan.models.engines.cards import machine_of, total_bytes
 from kvplan.models.engines.command_line.launch_line import Dialect
 from kvplan.models.engines.command_line.settings import read_settings
+from kvplan.models.engines.estimates import Estimate
 from kvplan.models.engines.registry import Settings
+from kvplan.models.engines.unified import BEYOND
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.reading.loader import parse_text
@@ -41,14 +43,18 @@ class Budget:
         """
         table = total_bytes(self.gpu) if self.gpu is not None else None
         known = _bytes_of("--total", self.total) if self.total is not None else table
-        weights, text = None, self.weights_gib
+        weights, text, machine = None, self.weights_gib, machine_of(self.gpu)
+        drivers_differ = machine is None or machine.platform != "metal"
+        if machine is not None and machine.settable and self.total is not None:
+            machine = None  # what the GPU reaches was said
         if text is not None:
             weights = _bytes_of("--weights-gib", f"{text}GiB", text)
         return {
             "gpu": self.gpu,
             "total_bytes": known,
-            "total_is_estimated": self.total is None and table is not None,
+            "total_is_estimated": self.total is None and table is not None and drivers_differ,
             "weights_bytes": weights,
+            "kept": machine and machine.estimate,
         }
 
 
@@ -67,9 +73,41 @@ def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
 
 def typed_settings(adapter: Any, arguments: Sequence[str], budget: Budget) -> Settings:
     """Read an engine's own flags, or its whole command line, by its dialect."""
-    terms = budget.terms
+    _check_platform(adapter, budget.gpu)
+    terms = _reached(budget.terms, served_platforms(adapter))
     dialect = getattr(adapter, "DIALECT", Dialect())
     return read_settings(adapter.FLAGS, arguments, terms, dialect)
+
+
+def _check_platform(adapter: Any, gpu: str | None) -> None:
+    """Refuse a machine that the engine does not run on.
+
+    Raises
+    ------
+    InvalidProblem : no CUDA or ROCm, or one memory where the adapter knows cards alone.
+    """
+    machine = machine_of(gpu)
+    if machine is not None and machine.platform not in served_platforms(adapter):
+        engines = "llama.cpp" if machine.platform == "metal" else "another engine"
+        raise InvalidProblem.at(
+            "--gpu", f"a card of this engine ({engines} runs there)", shown(gpu)
+        )
+
+
+def served_platforms(adapter: Any) -> tuple[str, ...]:
+    """Platforms with one memory for GPU and host that an engine runs on."""
+    served: tuple[str, ...] = getattr(adapter, "PLATFORMS", ("cuda", "rocm"))
+    return served
+
+
+def _reached(terms: dict[str, Any], served: tuple[str, ...]) -> dict[str, Any]:
+    """Take what the GPU reaches as the total, as its driver does; Metal's engine sees it all."""
+    kept: Estimate | None = terms["kept"]
+    if kept is None or kept.term != BEYOND or "metal" in served:
+        return terms
+    total = terms["total_bytes"]
+    spread = (total - kept.most, total - kept.least)
+    return {**terms, "total_bytes": total - kept.bytes, "total_range": spread, "kept": None}
 
 
 def config_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.cards import chip_of
+from kvplan.models.engines.cards import chip_of, machine_of
 from kvplan.models.engines.checkpoint.weights import Weights
-from kvplan.models.engines.estimates import Estimate, at_least, total_estimate
+from kvplan.models.engines.estimates import Estimate, at_least, kept_estimate, total_estimate
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.llamacpp.architectures import known_as
 from kvplan.models.engines.llamacpp.caches import token_caches
@@ -42,10 +42,12 @@ def rank_budget(architecture: Architecture, settings: Mapping[str, Any]) -> dict
         expected = "--available, or --gpu and --weights-gib"
         raise no_budget("llama.cpp", expected, settings)
     terms = {
+        **{one.term: one.bytes for one in kept_estimate(settings)},
         WEIGHTS: weights,
         BUFFER: settings["compute_buffer"],
-        _driver(settings): settings["cuda_context"],
     }
+    if settings["cuda_context"] is not None or not _is_metal(settings):
+        terms[_driver(settings)] = settings["cuda_context"]
     other = {
         f"{term}{ESTIMATED}" if term in found else term: (
             found[term].bytes if term in found else int(count)
@@ -67,12 +69,12 @@ def estimates(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[
     measured = settings["available"] is not None
     if measured or settings.get("total_bytes") is None or weights is None:
         return ()
-    found = list(total_estimate(settings))
+    found = [*total_estimate(settings), *kept_estimate(settings)]
     if _tensors(architecture, settings) is None and first_layer(architecture, settings):
         found.append(_share_estimate(architecture, settings, weights))
     if settings["compute_buffer"] is None:
         found.append(compute_buffer(architecture, settings))
-    if settings["cuda_context"] is None:
+    if settings["cuda_context"] is None and not _is_metal(settings):
         found.append(Estimate(_driver(settings), "--cuda-context", *CONTEXT))
     return tuple(found)
 
@@ -96,6 +98,12 @@ def compute_buffer(architecture: Architecture, settings: Mapping[str, Any]) -> E
     size = base + attention
     said = context.ubatch * (architecture.vocabulary + architecture.hidden_dim) * F32
     return Estimate(BUFFER, "--compute-buffer", size, max(said, attention), -(-size * 3 // 2))
+
+
+def _is_metal(settings: Mapping[str, Any]) -> bool:
+    """Whether no driver's context takes memory of its own."""
+    machine = machine_of(settings.get("gpu"))
+    return machine is not None and machine.platform == "metal"
 
 
 def _driver(settings: Mapping[str, Any]) -> str:

@@ -91,6 +91,7 @@ def _cache(
         cache,
         host_key_bytes=sum(compress(keys, above)),
         host_value_bytes=sum(compress(values, above)),
+        widest_row_bytes=max(*keys, *values),
     )
 
 

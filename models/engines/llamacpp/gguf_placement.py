@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
+from kvplan.models.engines.cards import machine_of
 from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.layers import Architecture, Attention, Latent, Recurrent
 from kvplan.models.engines.llamacpp.caches import layer_row_bytes, layer_state_bytes
@@ -81,7 +82,10 @@ def placement_problem(architecture: Architecture, settings: Mapping[str, Any]) -
 
 def _memories(settings: Mapping[str, Any]) -> list[tuple[str, int, str]]:
     """(name, bytes, bytes a second) of each --card, and of --host."""
-    given = list(settings["card"] or ())
+    given, machine = list(settings["card"] or ()), machine_of(settings.get("gpu"))
+    if machine is not None:
+        expected = "cards apart from the host (this machine has one memory: nothing to place)"
+        raise InvalidProblem.at("--optimize", expected, shown(settings["gpu"]))
     if not given or settings["host"] is None:
         expected = "--card BYTES@RATE for each card, and --host BYTES@RATE"
         raise InvalidProblem.at("--optimize", expected, "none of one")

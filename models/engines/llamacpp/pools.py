@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
+from kvplan.models.engines.cards import machine_of
 from kvplan.models.engines.estimates import missing_lines
 from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.llamacpp.budget import BUFFER, estimates, rank_budget
@@ -71,7 +72,10 @@ def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem
     context = context_of(architecture, settings)
     tokens = token_caches(architecture, settings)
     state = state_cache(architecture, settings)
-    pools, caches = [_pool(cache) for cache in tokens], [_rule(one, context) for one in tokens]
+    machine = machine_of(settings.get("gpu"))
+    largest = machine.largest_buffer if machine is not None else 0
+    pools = [_pool(cache, largest) for cache in tokens]
+    caches = [_rule(one, context) for one in tokens]
     if state is not None:
         each = state.conv_bytes + state.recurrent_bytes
         pools.append({"name": "state", "bytes": _placed(each, state.host_bytes)})
@@ -106,7 +110,12 @@ def _ranks(
     return [*ranks, {"name": "host", "stage": 1, "quota": host}] if host else ranks
 
 
-def _pool(cache: TokenCache) -> dict[str, Any]:
+def _pool(cache: TokenCache, largest_buffer: int) -> dict[str, Any]:
+    """Write the buffers of keys and values.
+
+    The allocator cuts a cache between tensors (ggml_backend_alloc_ctx_tensors_from_buft), so one
+    allocation's limit holds for a tensor: all cells of one layer's keys, or values.
+    """
     parts = (
         ("k", cache.key_bytes, cache.host_key_bytes),
         ("v", cache.value_bytes, cache.host_value_bytes),
@@ -116,7 +125,10 @@ def _pool(cache: TokenCache) -> dict[str, Any]:
         for name, each, host in parts
         if each
     ]
-    return {"name": cache.name, "buffers": buffers}
+    pool = {"name": cache.name, "buffers": buffers}
+    if not largest_buffer or not cache.widest_row_bytes:
+        return pool
+    return pool | {"max_blocks": largest_buffer // (PAD * cache.widest_row_bytes)}
 
 
 def _placed(each: int, host: int) -> int | dict[str, int]:

@@ -17,6 +17,7 @@ class TokenCache:
     key_bytes, value_bytes : of one cell over all layers.
     host_key_bytes, host_value_bytes : of them, those of layers on the host.
     ratio : tokens of a cell.
+    widest_row_bytes : of one cell in one layer, keys or values: a tensor has all cells of it.
     """
 
     name: str
@@ -29,6 +30,7 @@ class TokenCache:
     ratio: int = 1
     host_key_bytes: int = 0
     host_value_bytes: int = 0
+    widest_row_bytes: int = 0
 
     @property
     def bytes(self) -> int:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.checkpoint.stage_weights import StageWeights, stage_weights
-from kvplan.models.engines.estimates import Estimate, total_estimate
+from kvplan.models.engines.estimates import Estimate, kept_estimate, total_estimate
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.sglang.cells import stage_counts
@@ -73,7 +73,7 @@ def weights_of(architecture: Architecture, settings: Mapping[str, Any]) -> Stage
 def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
     """What of the budget nobody measured: the card's total."""
     measured = available_of(settings) or settings["free_before_load"] is not None
-    return () if measured else total_estimate(settings)
+    return () if measured else (*total_estimate(settings), *kept_estimate(settings))
 
 
 def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,6 +99,9 @@ def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise no_budget("sglang", expected, settings)
     scaled = CONTEXT_BYTES * Fraction(share if share is not None else 1)
     other = {"weights": int(weights), "context (estimated)": -int(-scaled // 1)}
+    for one in kept_estimate(settings):  # gone before the first reading, as the context is
+        kept = Fraction(share if share is not None else 1) * one.bytes
+        other[f"{one.term} (estimated)"] = -int(-kept // 1)
     return {"memory": _section(int(total), other, share, settings)}
 
 
@@ -110,7 +113,11 @@ def _section(
         other["activations and graphs (estimated)"] = reserve_bytes(total, settings)
     memory = {"total": total, "utilization": share if share is not None else 1, "other": other}
     found = {one.term: one.spread for one in estimates(settings)}
-    return {**memory, "estimated": list(found), "ranges": found} if found else memory
+    if not found:
+        return memory
+    total_spread = {"total": found.pop("total")} if "total" in found else {}
+    ranges = total_spread | {f"{term} (estimated)": spread for term, spread in found.items()}
+    return {**memory, "estimated": list(total_spread), "ranges": ranges}
 
 
 def reserve_bytes(total: int, settings: Mapping[str, Any]) -> int:

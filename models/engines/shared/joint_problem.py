@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from kvplan.models.engines.alternatives import variant
+from kvplan.models.engines.estimates import kept_estimate
 from kvplan.models.engines.shared.part import Part, context_flag
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.pools import Cache
@@ -78,6 +79,9 @@ def _ranks(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
     first = parts[0].memory
     other: dict[str, int] = {}
     ranges: dict[str, str] = {}
+    for kept in kept_estimate(parts[0].settings, card_share(parts)):
+        other[f"{kept.term} (estimated)"] = kept.bytes
+        ranges[f"{kept.term} (estimated)"] = kept.spread
     for part in parts:
         for term, size in part.charges.items():
             other[f"{part.label} {term}"] = size

@@ -11,6 +11,7 @@ from kvplan.models.engines.llamacpp.flags import context_of
 from kvplan.models.engines.registry import Flag, Settings
 from kvplan.models.engines.sglang.launch.flags import context_tokens
 from kvplan.models.engines.sglang.launch.resolve import resolve
+from kvplan.models.engines.unified import BEYOND, SYSTEM
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 from kvplan.models.problem import Problem
@@ -58,7 +59,7 @@ class Part:
 
     @property
     def charges(self) -> dict[str, int]:
-        """Bytes beside the caches, by term."""
+        """Bytes beside the caches, by term; what the system keeps is the card's, and once."""
         memory = self.memory
         own = {
             "weights and activation": memory.peak_torch,
@@ -66,8 +67,8 @@ class Part:
             "graphs": memory.graphs_bytes,
             **memory.other,
         }
-        drafts = self.target and {term for term in own if term.startswith(_CONTEXT_TERMS)}
-        return {term: size for term, size in own.items() if size and term not in (drafts or ())}
+        aside = (SYSTEM, BEYOND, *(_CONTEXT_TERMS if self.target else ()))
+        return {term: size for term, size in own.items() if size and not term.startswith(aside)}
 
     @property
     def has_own_share(self) -> bool:

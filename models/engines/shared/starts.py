@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from kvplan.models.engines.estimates import kept_estimate
 from kvplan.models.engines.sglang.budget import CONTEXT_BYTES
 from kvplan.models.engines.shared.joint_problem import STEP
 from kvplan.models.engines.shared.part import SHARE_FLAGS, Part, context_flag
@@ -45,7 +46,8 @@ def starts_of(
     cache_bytes : by label, on the card.
     tokens : by label, the length of a request.
     """
-    free = parts[0].memory.total or 0
+    kept = kept_estimate(parts[0].settings)  # gone before the first start
+    free = (parts[0].memory.total or 0) - sum(one.bytes for one in kept)
     found = []
     for part in parts:
         held, charged = cache_bytes[part.label], sum(part.charges.values())

@@ -4,4 +4,6 @@ from kvplan.models.engines.trtllm.adapter import assumptions, build, figures
 from kvplan.models.engines.trtllm.dialect import DIALECT
 from kvplan.models.engines.trtllm.flags import FLAGS
 
-__all__ = ["DIALECT", "FLAGS", "assumptions", "build", "figures"]
+__all__ = ["DIALECT", "FLAGS", "PLATFORMS", "assumptions", "build", "figures"]
+PLATFORMS = ("cuda",)
+"""With one memory for GPU and host that this engine runs on."""

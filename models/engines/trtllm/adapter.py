@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
-from kvplan.models.engines.estimates import Estimate, total_estimate
+from kvplan.models.engines.estimates import Estimate, kept_estimate, total_estimate
 from kvplan.models.engines.layers import Architecture, Recurrent, refuse_cross
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
@@ -75,14 +75,15 @@ def quota_of(settings: Mapping[str, Any]) -> int:
         if total is None or weights is None:
             expected = "--available or --free, or --gpu and --weights-gib"
             raise no_budget("tensorrt-llm", expected, settings)
-        free = max(0, int(total) - int(weights))
+        kept = sum(one.bytes for one in kept_estimate(settings))
+        free = max(0, int(total) - kept - int(weights))
     return int(free * share)
 
 
 def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
     """What of the budget nobody measured: the card's total."""
     measured = settings["available"] is not None or settings["free"] is not None
-    return () if measured else total_estimate(settings)
+    return () if measured else (*total_estimate(settings), *kept_estimate(settings))
 
 
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.estimates import Estimate, at_least, total_estimate
+from kvplan.models.engines.estimates import Estimate, at_least, kept_estimate, total_estimate
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.vllm.graphs import captures, charges_graphs
@@ -44,7 +44,8 @@ def estimates(
     measured = settings["available"] or settings["kv_cache_memory_bytes"] is not None
     if measured or settings.get("total_bytes") is None or settings.get("weights_bytes") is None:
         return ()
-    found = list(total_estimate(settings))
+    share = utilization(settings, version).value
+    found = [*total_estimate(settings), *kept_estimate(settings, share)]
     if settings["activation"] is None:
         peak = activation_estimate(architecture, settings)
         said = _activation(architecture.vocabulary, architecture.hidden_dim, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kvplan.models.engines.estimates import kept_estimate
 from kvplan.models.engines.shared.joint_problem import card_share
 from kvplan.models.engines.shared.part import Part, asked_tokens
 from kvplan.models.units import human_bytes
@@ -45,13 +46,11 @@ def _needs(parts: Sequence[Part], answer: Together) -> Iterator[str]:
     columns.append(("all", "", "", "", human_bytes(total)))
     yield from _aligned(columns)
     share = card_share(parts)
-    used = f" x {float(share):g}" if share < 1 else ""
-    budget = human_bytes(int((memory.total or 0) * share // 1))
-    yield (
-        f"  card: {human_bytes(memory.total or 0)}{used} = {budget}"
-        if used
-        else f"  card: {budget}"
-    )
+    total_bytes = memory.total or 0
+    used = f" x {float(share):g} = {human_bytes(int(total_bytes * share // 1))}"
+    yield f"  card: {human_bytes(total_bytes)}{used if share < 1 else ''}"
+    for kept in kept_estimate(parts[0].settings, share):
+        yield f"  of it {kept.term}: {human_bytes(kept.bytes)} (estimated, {kept.spread})"
 
 
 def _contexts(parts: Sequence[Part], answer: Together) -> Iterator[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kvplan.models.engines.estimates import missing_lines
+from kvplan.models.engines.estimates import Estimate, missing_lines
 from kvplan.models.engines.layers import (
     Architecture,
     Attention,
@@ -33,6 +33,7 @@ from kvplan.models.engines.vllm.launch.speculation import Speculation, speculati
 from kvplan.models.engines.vllm.launch.state_defaults import prefix_caching, state_dtype, state_mode
 from kvplan.models.engines.vllm.launch.versions import NEWEST, Version, version_of
 from kvplan.models.engines.vllm.serving import length_tokens
+from kvplan.models.units import human_bytes
 
 
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -48,7 +49,20 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
     lines = [one.line for one in derived if not one.given]
     found = estimates(architecture, settings, version)
     missing = missing_lines(architecture, found, ACTIVATION)
-    return (*lines, *missing, *(estimate.line for estimate in found))
+    kept = _kept_lines(settings, found)
+    return (*lines, *missing, *kept, *(estimate.line for estimate in found))
+
+
+def _kept_lines(settings: Mapping[str, Any], found: Sequence[Estimate]) -> Iterator[str]:
+    """Say what one memory for GPU and host leaves: the utilization must be free at the start."""
+    kept, total = settings.get("kept"), settings.get("total_bytes")
+    if kept is None or total is None or not found:
+        return
+    most = (total - kept.bytes) * 100 // total
+    yield (
+        f"{kept.term}: {human_bytes(kept.bytes)} of {human_bytes(total)} ({kept.spread}); vLLM "
+        f"starts where --gpu-memory-utilization x total is free: at most 0.{most:02d}"
+    )
 
 
 def _general(
