@@ -40,9 +40,6 @@ def _buckets(question: LayoutQuestion) -> Iterator[Fault]:
         if bucket.name in names:
             yield Fault(f"buckets[{index}].name", "a name of its own", shown(bucket.name))
         names.add(bucket.name)
-        if bucket.own_pool and len(question.stages) > 1:
-            expected = "false with several stages (own pools are laid out on one stage only)"
-            yield Fault(f"buckets[{index}].own_pool", expected, "true")
 
 
 def _positions(question: LayoutQuestion) -> Iterator[Fault]:

@@ -50,7 +50,7 @@ def _alone(arrangement: Arrangement, objective: Objective, seen: Seen) -> Found 
     groups = len(arrangement.own)
     if objective.max_groups is not None and groups > objective.max_groups:
         return None
-    nothing = np.zeros((1, 1), dtype=object)
+    nothing = np.zeros((len(arrangement.own_bytes), 1), dtype=object)
     primary, taken = objective.keys(nothing, nothing[0], arrangement.own_bytes)
     return Found((int(primary[0]), int(taken[0]), groups, 0), arrangement, (), ())
 

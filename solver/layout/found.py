@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,25 +61,28 @@ class Objective:
     reserved: int
     max_groups: int | None
 
-    def keys(self, block_bytes: Array, blocks: Array, own_bytes: int) -> tuple[Array, Array]:
+    def keys(
+        self, block_bytes: Array, blocks: Array, own_bytes: Sequence[int]
+    ) -> tuple[Array, Array]:
         """Rank and bytes of layouts, both smaller for the better.
 
         bytes: max over stages of block bytes x blocks, and pools of their own; copies: less the
-        most copies, with the blocks of the poorest stage: min over stages of quota // block bytes.
+        most copies that every stage holds.
 
         Parameters
         ----------
-        block_bytes : [stage, layout]; blocks : [layout].
+        block_bytes : [stage, layout]; blocks : [layout]; own_bytes : [stage].
         """
-        fullest = block_bytes.max(axis=0)
-        taken = fullest * blocks + own_bytes
+        own = np.array(own_bytes, dtype=block_bytes.dtype)[:, None]  # [stage, 1]
+        held = block_bytes * blocks + own  # [stage, layout]
+        taken = held.max(axis=0)
         if not self.quotas:
             return taken, taken
-        if len(self.quotas) == 1:
-            copies = copies_held(self.quotas[0], block_bytes[0], self.reserved, blocks, own_bytes)
-        else:
-            held = self.held_blocks(block_bytes)
-            copies = (held - self.reserved) // blocks
+        copies: Any = None
+        for quota, block, each, alone in zip(self.quotas, block_bytes, held, own, strict=True):
+            nothing = each == 0  # a stage without a layer bounds no copies: count a byte each
+            fits = copies_held(quota, block, self.reserved, blocks, alone + nothing)
+            copies = fits if copies is None else np.minimum(copies, fits)
         return -np.maximum(copies, 0), taken
 
     def held_blocks(self, block_bytes: Array) -> Array:

@@ -23,8 +23,7 @@ def freedoms(question: LayoutQuestion) -> Iterator[Freedom]:
     if len(grants) > 1:
         every = {key: value for changes in grants.values() for key, value in changes.items()}
         if "buckets" in every:
-            alone = len(question.stages) == 1
-            every["buckets"] = _with(question, split=True, pad=True, own_pool=alone)
+            every["buckets"] = _with(question, split=True, pad=True, own_pool=True)
         yield from _freed(question, "all of these", every)
 
 
@@ -57,7 +56,7 @@ def _grants(question: LayoutQuestion) -> Iterator[tuple[str, Changes]]:
         yield "pages of several sizes in a block", {"pages": "packed"}
     if not question.share_groups and len(buckets) > 1:
         yield "buckets of one rule share groups", {"share_groups": True}
-    if len(question.stages) == 1 and not all(bucket.own_pool for bucket in buckets):
+    if not all(bucket.own_pool for bucket in buckets):
         yield "a pool of its own for any bucket", {"buckets": _with(question, own_pool=True)}
     if question.max_prefix_tokens is not None:
         yield "any prefix granularity", {"max_prefix_tokens": None}

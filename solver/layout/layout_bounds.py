@@ -42,13 +42,20 @@ def floor_bytes(question: LayoutQuestion, *, held_full: bool = False) -> Fractio
     return max(total.values()) / scale
 
 
-def page_bounds(pages: Array, parts: Sequence[Part], needs: Sequence[Array], own: int) -> Array:
+def page_bounds(
+    pages: Array, parts: Sequence[Part], needs: Sequence[Array], own_bytes: Sequence[int]
+) -> Array:
     """Least bytes at each common page, whatever the width: P x sum of layers x blocks, plus own.
 
     A group holds at most `width` layers on a stage, so width x groups >= its layers there.
+
+    Parameters
+    ----------
+    own_bytes : by stage, of pools of their own.
     """
     most: Any = None
-    for stage in range(len(parts[0].layers)):
+    for stage, own in enumerate(own_bytes):
         slots = sum(part.layers[stage] * need for part, need in zip(parts, needs, strict=True))
-        most = slots if most is None else np.maximum(most, slots)
-    return pages * most + own
+        taken = pages * slots + own
+        most = taken if most is None else np.maximum(most, taken)
+    return most

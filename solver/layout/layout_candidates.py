@@ -50,12 +50,12 @@ class Own(NamedTuple):
     Attributes
     ----------
     at : index of its block tokens.
-    bytes : weighted, of the workload: layers x page x blocks.
+    layer_bytes : weighted, of one layer: page x blocks.
     """
 
     kind: Kind
     at: int
-    bytes: int
+    layer_bytes: int
 
 
 class Arrangement(NamedTuple):
@@ -66,9 +66,16 @@ class Arrangement(NamedTuple):
     held_full: bool
 
     @property
-    def own_bytes(self) -> int:
-        """Weighted bytes in pools of their own."""
-        return sum(own.bytes for own in self.own)
+    def own_bytes(self) -> tuple[int, ...]:
+        """Weighted bytes in pools of their own, by stage: sum of layers x page x blocks."""
+        kinds = [
+            *(own.kind for own in self.own),
+            *(kind for part in self.parts for kind in part.kinds),
+        ]
+        return tuple(
+            sum(own.kind.layers[stage] * own.layer_bytes for own in self.own)
+            for stage in range(len(kinds[0].layers))
+        )
 
 
 def arrangements(question: LayoutQuestion) -> Iterator[Arrangement]:
@@ -120,8 +127,11 @@ def within_prefix(kinds: Sequence[Kind], most_tokens: int) -> Iterator[tuple[Kin
 
 
 def own_pool(kind: Kind) -> Own:
-    """Lay a bucket out alone: all its layers in one group; of equal bytes the fewest blocks."""
-    taken = kind.total_layers * kind.pages * kind.blocks
+    """Lay a bucket out alone: all its layers in one group; of equal bytes the fewest blocks.
+
+    The block tokens of the fewest bytes are the same on every stage: layers only multiply them.
+    """
+    taken = kind.pages * kind.blocks
     least = taken.min()
     at = int(np.flatnonzero(taken == least)[-1])
     return Own(kind, at, int(least))

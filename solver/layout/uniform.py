@@ -11,9 +11,12 @@ from kvplan.solver.layout.found import Found, Objective, Rank, Seen, first_best
 from kvplan.solver.layout.kinds import Array
 from kvplan.solver.layout.layout_bounds import page_bounds
 from kvplan.solver.layout.layout_candidates import Arrangement, Part
+from kvplan.solver.layout.stage_widths import width_vectors
 
 FIRST_PAGES = 8
 """Pages evaluated for a first layout: those of the least bound."""
+MOST_AT_ONCE = 2**21
+"""Layouts evaluated in one batch: more would only take memory."""
 
 
 class Grid(NamedTuple):
@@ -53,8 +56,11 @@ def search_uniform(
         reached = bounds[rest] <= known[0]
         seen.pruned["bound"] += int((~reached).sum()) * len(grid.groups[0])
         rest = rest[reached]
-    second = _best_of(grid, rest, arrangement, objective, seen)
-    found = [each for each in (first, second) if each is not None]
+    found = [first] if first is not None else []
+    rows = max(1, MOST_AT_ONCE // len(grid.groups[0]))
+    for start in range(0, len(rest), rows):
+        more = _best_of(grid, rest[start : start + rows], arrangement, objective, seen)
+        found += [more] if more is not None else []
     return min(found, key=lambda each: each.rank, default=None)
 
 
@@ -91,7 +97,7 @@ def grid_of(arrangement: Arrangement, objective: Objective, seen: Seen) -> Grid 
     """Pages and widths that can be the best, counted; None where no page takes all buckets."""
     parts = arrangement.parts
     spanned = np.unique(np.concatenate([part.pages for part in parts]))
-    widths, groups = _widths(parts, objective)
+    widths, groups = _widths(arrangement, objective)
     most = max(max(part.layers) for part in parts)
     seen.candidates += len(spanned) * most
     pages = np.unique(np.concatenate([_telling(part) for part in parts]))
@@ -123,17 +129,14 @@ def _telling(part: Part) -> Array:
     return part.pages[falls]
 
 
-def _widths(parts: tuple[Part, ...], objective: Objective) -> tuple[Array, list[Array]]:
-    """Distinct numbers of groups by part, and the layers of the widest group on each stage.
-
-    Stages of equal quotas share one width w. Under several quotas a block count N gives stage s
-    the width floor(quota / (P N)), so widths run over floor(quota x k / another quota): every
-    step of some stage's width.
-    """
-    vectors = _width_vectors(parts, objective)
+def _widths(arrangement: Arrangement, objective: Objective) -> tuple[Array, list[Array]]:
+    """Distinct numbers of groups by part, and the layers of the widest group on each stage."""
+    parts = arrangement.parts
+    stages = range(len(parts[0].layers))
+    most = [max(part.layers[stage] for part in parts) for stage in stages]
+    vectors = width_vectors(most, objective.quotas, arrangement.own_bytes)
     counts = dict.fromkeys(tuple(part.least_groups(vector) for part in parts) for vector in vectors)
     groups = np.array(list(counts), dtype=np.int64)  # [width, part]
-    stages = range(len(parts[0].layers))
     widths = [
         np.maximum.reduce(
             [group_count(part.layers[s], groups[:, p]) for p, part in enumerate(parts)]
@@ -141,18 +144,3 @@ def _widths(parts: tuple[Part, ...], objective: Objective) -> tuple[Array, list[
         for s in stages
     ]
     return np.array(widths), [groups[:, p] for p in range(len(parts))]
-
-
-def _width_vectors(parts: tuple[Part, ...], objective: Objective) -> list[tuple[int, ...]]:
-    stages = range(len(parts[0].layers))
-    most = [max(part.layers[s] for part in parts) for s in stages]
-    quotas = objective.quotas
-    if len(set(quotas)) < 2:
-        return [(width,) * len(most) for width in range(1, max(most) + 1)]
-    found = set()
-    for pivot in stages:
-        for width in range(1, most[pivot] + 1):
-            vector = [quota * width // quotas[pivot] for quota in quotas] if quotas[pivot] else [0]
-            if all(wide or not layers for wide, layers in zip(vector, most, strict=False)):
-                found.add(tuple(max(1, min(w, n)) for w, n in zip(vector, most, strict=False)))
-    return sorted(found) or [tuple(max(1, layers) for layers in most)]

@@ -75,10 +75,6 @@ def test_the_example_is_answered() -> None:
             asked({**FULL, "positions": [0, 1, 2, 3]}, STATE),
             "buckets[1].positions: expected positions, as on the other buckets, got none",
         ),
-        (
-            asked({**FULL, "layers": {"0": 2, "1": 2}, "own_pool": True}),
-            "buckets[0].own_pool: expected false with several stages",
-        ),
         (asked(FULL, objective="copies"), "ranks: expected ranks with a quota"),
         (
             asked(

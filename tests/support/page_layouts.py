@@ -22,7 +22,7 @@ def question(seed: int) -> LayoutQuestion:
         budget -= layers
         if budget < 0:
             break
-        buckets.append(_bucket(random, index, layers, stages, own=stages == 1))
+        buckets.append(_bucket(random, index, layers, stages))
     data: dict[str, Any] = {
         "buckets": buckets,
         "requests": _requests(random, whole=copies),
@@ -39,7 +39,7 @@ def question(seed: int) -> LayoutQuestion:
     return LayoutQuestion.model_validate(data)
 
 
-def _bucket(random: Random, index: int, layers: int, stages: int, *, own: bool) -> dict[str, Any]:
+def _bucket(random: Random, index: int, layers: int, stages: int) -> dict[str, Any]:
     kernel = random.choice((1, 2, 4))
     counts: Any = layers
     if stages == 2:
@@ -52,7 +52,7 @@ def _bucket(random: Random, index: int, layers: int, stages: int, *, own: bool) 
         "tokens_per_block": kernel * random.choice((1, 1, 2)),
         "split": random.random() < 0.7,
         "pad": random.random() < 0.8,
-        "own_pool": own and random.random() < 0.25,
+        "own_pool": random.random() < (0.25 if stages == 1 else 0.5),
     }
     bucket["max_tokens_per_block"] = bucket["tokens_per_block"] * random.randint(1, 4)
     kind = random.choice(("full", "full", "window", "peak", "chunked", "state"))
@@ -121,4 +121,32 @@ def sharing_question(seed: int) -> LayoutQuestion:
         "share_groups": True,
         "max_groups": random.choice((None, 3)),
     }
+    return LayoutQuestion.model_validate(data)
+
+
+def staged_question(seed: int) -> LayoutQuestion:
+    """Unequal pipeline stages whose buckets may leave for pools of their own.
+
+    Own pools then take another share of every stage, so that stages want groups of other widths.
+    """
+    random = Random(seed)
+    stages = random.choice((2, 2, 3))
+    layers = [random.randint(1, 3) for _ in range(2)] + [1] * random.randint(0, 1)
+    buckets = []
+    for index, count in enumerate(layers):
+        by_stage = {str(stage): 0 for stage in range(stages)}
+        for _ in range(count + (index == 0)):
+            by_stage[str(random.randrange(stages))] += 1
+        bucket = _bucket(random, index, count, 1) | {"layers": by_stage}
+        buckets.append(bucket | {"own_pool": random.random() < 0.6})
+    data: dict[str, Any] = {
+        "buckets": buckets,
+        "requests": _requests(random, whole=True),
+        "pages": random.choice(("uniform", "packed")),
+        "share_groups": random.random() < 0.3,
+        "reserved_blocks": random.choice((0, 1)),
+        "max_groups": random.choice((None, None, 2, 3, 4)),
+    }
+    if random.random() < 0.4:
+        data |= {"objective": "copies", "ranks": _ranks(random, buckets)}
     return LayoutQuestion.model_validate(data)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
-from kvplan.solver.layout.found import Found, Objective, Rank, Seen, first_best
+from kvplan.solver.layout.found import Found, Objective, Rank, Seen
 from kvplan.solver.layout.layout_candidates import Arrangement
-from kvplan.solver.layout.packed.capped import choose_within_cap
+from kvplan.solver.layout.packed.beside_own import best_beside_own
+from kvplan.solver.layout.packed.best_key import best_by_key, found_at
+from kvplan.solver.layout.packed.capped import choose_within_cap, ranks_of
 from kvplan.solver.layout.packed.dealing import dealt_best, fullest, is_settled, least_fullest
-from kvplan.solver.layout.packed.packed_options import (
-    Options,
-    Proven,
-    frontier,
-    options_of,
-    unit_pages,
-)
+from kvplan.solver.layout.packed.packed_options import Options, Proven, options_of, unit_pages
 
 
 def search_packed(
@@ -35,8 +28,9 @@ def search_packed(
     spanned = sum(max(part.layers) * len(part.tokens) for part in arrangement.parts)
     seen.candidates += spanned
     seen.pruned["equal needs or groups"] += spanned - sum(len(each.keys) for each in options)
+    search = _best_block if len(set(arrangement.own_bytes)) == 1 else best_beside_own
     while True:
-        found = _best_block(options, arrangement, objective, seen)
+        found = search(options, arrangement, objective, seen, best)
         if found is None or (best is not None and found.rank >= best):
             return None
         if not _unsettled(found, proven, seen):
@@ -45,49 +39,18 @@ def search_packed(
 
 
 def _best_block(
-    options: Sequence[Options], arrangement: Arrangement, objective: Objective, seen: Seen
-) -> Found | None:
-    if objective.max_groups is not None:
-        cap = objective.max_groups - len(arrangement.own)
-        chosen = choose_within_cap(options, objective, seen, cap, arrangement.own_bytes)
-        return None if chosen is None else found_at(options, chosen, arrangement, objective)
-    kept = [frontier(each) for each in options]
-    seen.pruned["dominated"] += sum(len(each.keys) for each in options) - sum(
-        len(each.keys) for each in kept
-    )
-    keys = np.unique(np.concatenate([each.keys for each in kept]))
-    places = [np.searchsorted(each.keys, keys, side="right") - 1 for each in kept]
-    fits = np.logical_and.reduce([at >= 0 for at in places])
-    keys, places = keys[fits], [at[fits] for at in places]
-    seen.evaluated += len(keys)
-    if not len(keys):
-        return None
-    blocks: Any = sum(each.blocks[at] for each, at in zip(kept, places, strict=True))
-    groups: Any = sum(each.groups[at] for each, at in zip(kept, places, strict=True))
-    sizes = np.maximum.reduce([each.sizes[:, at] for each, at in zip(kept, places, strict=True)])
-    primary, taken = objective.keys(sizes, blocks, arrangement.own_bytes)
-    at = first_best(primary, taken, groups, sizes.max(axis=0))
-    return found_at(kept, [int(place[at]) for place in places], arrangement, objective)
-
-
-def found_at(
     options: Sequence[Options],
-    chosen: Sequence[int],
     arrangement: Arrangement,
     objective: Objective,
-) -> Found:
-    """The layout of one option for each part."""
-    pairs = list(zip(options, chosen, strict=True))
-    blocks = sum(int(each.blocks[at]) for each, at in pairs)
-    groups = sum(int(each.groups[at]) for each, at in pairs) + len(arrangement.own)
-    sizes = np.maximum.reduce([each.sizes[:, at] for each, at in pairs])[:, None]
-    primary, taken = objective.keys(sizes, np.array([blocks], sizes.dtype), arrangement.own_bytes)
-    return Found(
-        (int(primary[0]), int(taken[0]), groups, int(sizes.max())),
-        arrangement,
-        tuple(int(each.groups[at]) for each, at in pairs),
-        tuple(int(each.at[at]) for each, at in pairs),
-    )
+    seen: Seen,
+    _: Rank | None,
+) -> Found | None:
+    if objective.max_groups is None:
+        return best_by_key(options, arrangement, objective, seen)
+    cap = objective.max_groups - len(arrangement.own)
+    ranks = ranks_of(objective, arrangement.own_bytes[0])
+    chosen = choose_within_cap(options, ranks, seen, cap)
+    return None if chosen is None else found_at(options, chosen, arrangement, objective)
 
 
 def _unsettled(found: Found, proven: Proven, seen: Seen) -> bool:

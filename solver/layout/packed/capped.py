@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +36,12 @@ def _never(options: Sequence[Options]) -> int:
     return 1 + sum(int(each.blocks.max()) for each in options)
 
 
+Ranks = Callable[[Array, Array], tuple[Array, Array]]
+"""From keys and blocks to rank and bytes at each key, were its block filled."""
+
+
 def choose_within_cap(
-    options: Sequence[Options], objective: Objective, seen: Seen, cap: int, own_bytes: int
+    options: Sequence[Options], ranks: Ranks, seen: Seen, cap: int
 ) -> list[int] | None:
     """Choose one option a part, of at most `cap` groups together; None where none fit.
 
@@ -54,7 +58,7 @@ def choose_within_cap(
     keep = loosest < never
     keys, loosest = keys[keep], loosest[keep]
     tables = [t._replace(blocks=t.blocks[:, keep], at=t.at[:, keep]) for t in tables]
-    bounds, _ = _keys_of(objective, keys, loosest, own_bytes)
+    bounds, _ = ranks(keys, loosest)
     order = np.argsort(bounds, kind="stable")
     best: tuple[Rank, int] | None = None
     for start in range(0, len(order), SLICE):
@@ -65,22 +69,29 @@ def choose_within_cap(
             places = places[reached]
         if len(places):
             seen.evaluated += len(places)
-            found = _best_of(tables, keys, places, objective, cap, own_bytes, never)
+            found = _best_of(tables, keys, places, ranks, cap, never)
             best = found if best is None or (found is not None and found < best) else best
     return None if best is None else _joined(tables, best[1], cap, never)
 
 
-def _keys_of(
-    objective: Objective, keys: Array, blocks: Array, own_bytes: int
-) -> tuple[Array, Array]:
-    """Rank and bytes at each key, were its block filled: exact for the best one."""
-    if len(set(objective.quotas)) > 1:
-        return -np.maximum((-keys - objective.reserved) // blocks, 0), blocks
-    taken = keys * blocks + own_bytes
-    if not objective.quotas:
-        return taken, taken
-    copies = copies_held(objective.quotas[0], keys, objective.reserved, blocks, own_bytes)
-    return -np.maximum(copies, 0), taken
+def ranks_of(objective: Objective, own_bytes: int) -> Ranks:
+    """Rank by what counts: exact for the best one.
+
+    Parameters
+    ----------
+    own_bytes : in pools of their own, on every stage.
+    """
+
+    def ranks(keys: Array, blocks: Array) -> tuple[Array, Array]:
+        if len(set(objective.quotas)) > 1:
+            return -np.maximum((-keys - objective.reserved) // blocks, 0), blocks
+        taken = keys * blocks + own_bytes
+        if not objective.quotas:
+            return taken, taken
+        copies = copies_held(objective.quotas[0], keys, objective.reserved, blocks, own_bytes)
+        return -np.maximum(copies, 0), taken
+
+    return ranks
 
 
 def _by_groups(options: Options, keys: Array, never: int) -> ByGroups:
@@ -101,9 +112,8 @@ def _best_of(
     tables: Sequence[ByGroups],
     keys: Array,
     places: Array,
-    objective: Objective,
+    ranks: Ranks,
     cap: int,
-    own_bytes: int,
     never: int,
 ) -> tuple[Rank, int] | None:
     """Rank and key of the best among some blocks."""
@@ -119,7 +129,7 @@ def _best_of(
     if not len(fits):
         return None
     groups = np.argmax(least == blocks, axis=0)[fits]
-    primary, taken = _keys_of(objective, keys[places[fits]], blocks[fits], own_bytes)
+    primary, taken = ranks(keys[places[fits]], blocks[fits])
     at = first_best(primary, taken, groups, keys[places[fits]])
     rank = (int(primary[at]), int(taken[at]), int(groups[at]), int(keys[places[fits[at]]]))
     return rank, int(places[fits[at]])

@@ -57,7 +57,10 @@ def _of(question: LayoutQuestion, leaving: frozenset[int], full: bool) -> Iterat
     groupings = _groupings(slots)
     for tokens in product(*(_block_tokens(bucket) for bucket in question.buckets)):
         rows = _Tokens(question, tokens, full)
-        own = sum((rows.alone(index) for index in leaving), Fraction(0))
+        own = [
+            sum((rows.alone(index, stage) for index in leaving), Fraction(0))
+            for stage in question.stages
+        ]
         for grouping in groupings:
             if rows.permits(grouping, leaving):
                 yield from rows.laid_out(grouping, own, len(leaving))
@@ -123,9 +126,9 @@ class _Tokens:
             or any(all(prefix % span == 0 for span in spans) for prefix in range(1, most + 1))
         )
 
-    def alone(self, index: int) -> Fraction:
-        """Bytes of a bucket in a pool of its own: all layers in one group."""
-        layers = self.question.buckets[index].total_layers
+    def alone(self, index: int, stage: int) -> Fraction:
+        """Bytes of a bucket in a pool of its own on a stage: all its layers there in one group."""
+        layers = self.question.buckets[index].by_stage.get(stage, 0)
         return block_end([self.pages[index]] * layers) * self.needs[index]
 
     def permits(self, grouping: Grouping, leaving: frozenset[int]) -> bool:
@@ -145,7 +148,7 @@ class _Tokens:
                 return False
         return True
 
-    def laid_out(self, grouping: Grouping, own: Fraction, alone: int) -> Iterator[Best]:
+    def laid_out(self, grouping: Grouping, own: Sequence[Fraction], alone: int) -> Iterator[Best]:
         """Lay a grouping out with its own pages, and with a common page, where permitted."""
         buckets = {slot.bucket for group in grouping for slot in group}
         uniform = self.question.pages == "uniform"
@@ -158,7 +161,9 @@ class _Tokens:
             if all(self.question.buckets[b].pad or self.pages[b] == common for b in buckets):
                 yield self._taken(grouping, padded, own, alone)
 
-    def _taken(self, grouping: Grouping, pages: Sequence[int], own: Fraction, alone: int) -> Best:
+    def _taken(
+        self, grouping: Grouping, pages: Sequence[int], own: Sequence[Fraction], alone: int
+    ) -> Best:
         question = self.question
         blocks = sum((self.needs[group[0].bucket] for group in grouping), Fraction(0))
         sizes = [
@@ -171,8 +176,8 @@ class _Tokens:
             )
             for stage in question.stages
         ]
-        taken = max(sizes) * blocks + own
+        taken = max(size * blocks + each for size, each in zip(sizes, own, strict=True))
         copies = 0
         if question.objective == "copies":
-            copies = held_copies(question, sizes, int(blocks), int(own))
+            copies = held_copies(question, sizes, int(blocks), [int(each) for each in own])
         return Best(-copies, taken, len(grouping) + alone)

@@ -82,20 +82,20 @@ def held_copies(
     question: LayoutQuestion,
     shared: Sequence[int],
     blocks: int,
-    own: int,
+    own: Sequence[int],
 ) -> int:
     """Copies of the workload that fit, one after the other, until some stage is full.
 
     Parameters
     ----------
     shared : bytes of a block of the shared pool, by stage.
-    blocks, own : of one copy: blocks of the shared pool, bytes in pools of its own.
+    blocks, own : of one copy: blocks of the shared pool; bytes in pools of its own, by stage.
     """
     copies = 0
     while all(
-        (question.reserved_blocks + (copies + 1) * blocks) * size + (copies + 1) * own
+        (question.reserved_blocks + (copies + 1) * blocks) * size + (copies + 1) * alone
         <= (question.quota_of(stage) or 0)
-        for stage, size in zip(question.stages, shared, strict=True)
+        for stage, size, alone in zip(question.stages, shared, own, strict=True)
     ):
         copies += 1
     return copies
