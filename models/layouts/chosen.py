@@ -52,6 +52,12 @@ class LayoutFigures(Frozen):
     page_bytes: int | None = Field(description="the common page; None where pages differ")
     padded_layers: int = Field(description="slots of the shared pool's groups without a layer")
     waste_bytes: Computed = Field(description="of the workload: beyond what its tokens need")
+    table_bytes: int = Field(
+        description="block tables of the longest request: 4 B an entry, one table a group"
+    )
+    slot_bytes: int = Field(
+        description="slot mappings of one scheduled token: 8 B for each group that holds tokens"
+    )
     prefix_tokens: int = Field(
         description="prefix-cache granularity: lcm of the block tokens, shards included; 0: none"
     )

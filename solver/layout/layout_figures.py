@@ -14,6 +14,8 @@ from kvplan.solver.layout.bucket_figures import Weighed, bucket_figures
 from kvplan.solver.layout.kinds import retained, rule_at, weights_of
 
 Workload = Sequence[tuple[int, int]]
+ENTRY_BYTES, SLOT_BYTES = 4, 8
+"""A block id (int32) and a slot of the mapping (int64), as vLLM's BlockTable has them."""
 
 
 def figures_of(question: LayoutQuestion, layout: PageLayout) -> LayoutFigures:
@@ -36,6 +38,8 @@ def figures_of(question: LayoutQuestion, layout: PageLayout) -> LayoutFigures:
         page_bytes=layout.page_bytes,
         padded_layers=sum(each.padded_layers for each in buckets),
         waste_bytes=sum((each.waste_bytes for each in buckets), Fraction(0)),
+        table_bytes=sum(ENTRY_BYTES * table_entries(question, group) for group in layout.groups),
+        slot_bytes=SLOT_BYTES * sum(group.block_tokens > 0 for group in layout.groups),
         prefix_tokens=prefix_tokens(question, layout),
         tokens=None if concurrency is None else int(concurrency * question.longest.capacity),
         concurrency=concurrency,
@@ -64,6 +68,19 @@ def group_blocks(question: LayoutQuestion, group: Group, workload: Workload) -> 
     bucket = question.bucket(group.members[0].bucket)
     rule = rule_at(retained(bucket, held_full=group.held_full), group.block_tokens or 1)
     return int(workload_blocks(rule, workload))
+
+
+def table_entries(question: LayoutQuestion, group: Group) -> int:
+    """Entries of one group's block table for the longest request.
+
+    A table is indexed by position, so that windows have ceil(L / block) entries, too; a state has
+    its blocks (max_num_blocks_per_req, vllm/v1/kv_cache_interface.py).
+    """
+    capacity = question.longest.capacity
+    if not group.block_tokens:
+        return group_blocks(question, group, ((capacity, 1),))
+    bucket = question.bucket(group.members[0].bucket)
+    return -(-capacity // (group.block_tokens * (bucket.shards or 1)))
 
 
 def prefix_tokens(question: LayoutQuestion, layout: PageLayout) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from kvplan.models.layouts import LayoutAnswer
@@ -49,16 +49,20 @@ def _headline(answer: LayoutAnswer) -> Lines:
 
 
 def _comparison(best: LayoutFigures, engine: Compared | None) -> Table:
-    columns = [Column("layout"), Column("best", "number")]
-    rows = dict(_rows(best))
     if engine is None:
-        lines = [Row((label, text)) for label, text in rows.items()]
-        return Table("Layout", tuple(columns), (tuple(lines),))
-    theirs = dict(_rows(engine.figures))
-    columns.insert(1, Column(engine.name, "number"))
-    labels = dict.fromkeys((*rows, *theirs))
-    lines = [Row((label, theirs.get(label, "-"), rows.get(label, "-"))) for label in labels]
-    return Table("The engine's rule and the optimum", tuple(columns), (tuple(lines),))
+        lines = [Row((label, text)) for label, text in _rows(best)]
+        return Table("Layout", (Column("layout"), Column("best", "number")), (tuple(lines),))
+    title = "The engine's rule and the optimum"
+    return layouts_table(title, {engine.name: engine.figures, "best": best})
+
+
+def layouts_table(title: str, layouts: Mapping[str, LayoutFigures]) -> Table:
+    """Layouts side by side, by name."""
+    figures = [dict(_rows(each)) for each in layouts.values()]
+    columns = (Column("layout"), *(Column(name, "number") for name in layouts))
+    labels = dict.fromkeys(label for rows in reversed(figures) for label in rows)
+    lines = [Row((label, *(rows.get(label, "-") for rows in figures))) for label in labels]
+    return Table(title, columns, (tuple(lines),))
 
 
 def _rows(figures: LayoutFigures) -> Iterator[tuple[str, str]]:
@@ -72,6 +76,8 @@ def _rows(figures: LayoutFigures) -> Iterator[tuple[str, str]]:
     yield "padded layers", str(figures.padded_layers)
     yield "waste", human_bytes(_whole(figures.waste_bytes))
     yield "blocks of the longest request", str(figures.blocks)
+    yield "each step: block tables of it", human_bytes(figures.table_bytes)
+    yield "each step: slots of a token", human_bytes(figures.slot_bytes)
     yield _SHOWN_TOKENS, f"{figures.prefix_tokens:,}"
     if figures.tokens is not None and figures.concurrency is not None:
         yield "tokens at the quota", f"{figures.tokens:,}"
@@ -149,8 +155,9 @@ def _proof(answer: LayoutAnswer) -> Lines:
             f"{proof.evaluated:,} evaluated" + (f"; ruled out: {pruned}" if pruned else ""),
             f"no layout takes less than {human_bytes(_whole(proof.floor_bytes))}, the bytes of the "
             "tokens and states alone",
-            f"each step reads {answer.figures.groups} block tables a request; a cached prefix is a "
-            f"multiple of {answer.figures.prefix_tokens:,} tokens",
+            f"each step reads {answer.figures.groups} block tables a request and builds the "
+            f"attention metadata of {answer.figures.groups} groups; a cached prefix is a multiple "
+            f"of {answer.figures.prefix_tokens:,} tokens",
         )
     )
 

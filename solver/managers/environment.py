@@ -22,12 +22,14 @@ class Settings(NamedTuple):
     workload_file : requests at once, a mix or quantiles of lengths; None: the longest request.
     strict : a start that kvplan cannot check, or that differs, fails.
     most_groups : cap on vLLM's groups of layers.
+    layout_file : vLLM: a page layout to apply, of `kvplan layout --json`.
     """
 
     mode: Mode = "off"
     workload_file: str | None = None
     strict: bool = False
     most_groups: int = MOST_GROUPS
+    layout_file: str | None = None
 
 
 def is_strict(environment: Mapping[str, str]) -> bool:
@@ -36,7 +38,7 @@ def is_strict(environment: Mapping[str, str]) -> bool:
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
-    """Read KVPLAN, KVPLAN_WORKLOAD, KVPLAN_STRICT and KVPLAN_MAX_GROUPS.
+    """Read KVPLAN, KVPLAN_WORKLOAD, KVPLAN_STRICT, KVPLAN_MAX_GROUPS and KVPLAN_LAYOUT.
 
     Raises
     ------
@@ -53,4 +55,5 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         environment.get("KVPLAN_WORKLOAD") or None,
         is_strict(environment),
         int(groups),
+        environment.get("KVPLAN_LAYOUT") or None,
     )

@@ -1,7 +1,8 @@
 """vLLM, 0.19 to 0.33: `vllm.general_plugins` loads `register` in every process.
 
 `question` reads vLLM's own objects, `apply` makes its KVCacheConfigs, `regroup` deals its groups
-anew. vLLM is never imported before KVPLAN asks for something.
+anew; `layout_question` asks which pages and groups its layers should have. vLLM is never imported
+before KVPLAN asks for something.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from typing import TYPE_CHECKING, Any
 from kvplan.solver.managers import is_off
 
 if TYPE_CHECKING:
+    from kvplan.solver.managers.vllm.applied_layout import layout_question
     from kvplan.solver.managers.vllm.asking import question
     from kvplan.solver.managers.vllm.configs import apply
     from kvplan.solver.managers.vllm.groups import regroup
 
-__all__ = ["apply", "question", "register", "regroup"]
-_HOMES = {"apply": "configs", "question": "asking", "regroup": "groups"}
+__all__ = ["apply", "layout_question", "question", "register", "regroup"]
+_HOMES = {
+    "apply": "configs",
+    "layout_question": "applied_layout",
+    "question": "asking",
+    "regroup": "groups",
+}
 
 
 def register() -> None:

@@ -62,11 +62,11 @@ def _method(own: type) -> Callable[[Any, Any, dict[str, Any]], Groups]:
             return groups(vllm_config, kv_cache_spec)
         stages = sizing.guard.attempt(lambda: stages_of_layers(vllm_config, kv_cache_spec))
         start = stages and sizing.read(vllm_config, stages, [NOMINAL_BYTES] * len(stages))
-        grouping = sizing.grouping(start) if start else None
+        deal = sizing.deal(start) if start else None
         dealt = None
-        if grouping is not None:
-            deal = grouped(grouping.group_layers, groups)
-            dealt = sizing.guard.attempt(lambda: deal(vllm_config, dict(kv_cache_spec)))
+        if deal is not None:
+            planned = grouped(deal, groups)
+            dealt = sizing.guard.attempt(lambda: planned(vllm_config, dict(kv_cache_spec)))
         return groups(vllm_config, kv_cache_spec) if dealt is None else dealt
 
     return get_kv_cache_groups

@@ -10,7 +10,7 @@ from kvplan.models.engines.vllm.pool_problem import POOL
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.solver.digest import question_of
-from kvplan.solver.managers.vllm.groups import group_sizes, groups_replaced, regroup
+from kvplan.solver.managers.vllm.groups import by_width, group_sizes, groups_replaced, regroup
 from kvplan.solver.managers.vllm.seams import FUNCTION, PLANNING, UTILS, groups_before_memory, own
 from kvplan.solver.managers.vllm.start import Start, start_of
 
@@ -82,7 +82,7 @@ def _made(
     made: Configs
     if not groups_before_memory(start.serving.version):
         module = import_module(UTILS)
-        with groups_replaced(module, width):
+        with groups_replaced(module, by_width(width)):
             made = own(module, FUNCTION)(config, specs, list(available_bytes))
         return made
     module = import_module(PLANNING)

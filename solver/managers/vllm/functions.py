@@ -82,9 +82,9 @@ def _dealt(
     sizing: Sizing, start: Start, planned: Callable[[], Configs], module: ModuleType
 ) -> Configs | None:
     """vLLM's own planning with its groups dealt anew; its checks and its tensors stay its own."""
-    grouping = sizing.grouping(start)
-    if grouping is None:
+    deal = sizing.deal(start)
+    if deal is None:
         return None
-    with groups_replaced(module, grouping.group_layers):
+    with groups_replaced(module, deal):
         configs = sizing.guard.attempt(planned)
     return configs if configs is not None and sizing.agrees(start, configs) else None

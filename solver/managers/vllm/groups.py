@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -11,6 +11,15 @@ from kvplan.solver.managers.guard import LeftAlone
 from kvplan.solver.managers.vllm.seams import GROUPS
 
 Groups = list[Any]
+Deal = Callable[[Groups, Mapping[str, Any]], Groups]
+"""From vLLM's own groups and the specs of all layers to other groups."""
+
+
+def by_width(group_layers: int) -> Deal | None:
+    """Deal groups of at most so many layers; None (0) keeps vLLM's own."""
+    if not group_layers:
+        return None
+    return lambda groups, specs: regroup(groups, list(specs), group_layers)
 
 
 def regroup(groups: Sequence[Any], layer_names: Sequence[str], group_layers: int) -> Groups:
@@ -53,23 +62,23 @@ def _check_group(group: Any) -> None:
 
 
 def grouped(
-    group_layers: int, own: Callable[..., Groups]
+    deal: Deal | None, own: Callable[..., Groups]
 ) -> Callable[[Any, dict[str, Any]], Groups]:
-    """get_kv_cache_groups as a plan wants it: groups dealt anew, or vLLM's own (0)."""
+    """get_kv_cache_groups as a plan wants it: groups dealt anew, or vLLM's own."""
 
     def planned(config: Any, kv_cache_spec: dict[str, Any]) -> Groups:
-        names = list(kv_cache_spec)
+        specs = dict(kv_cache_spec)  # vLLM may change its own
         groups = own(config, kv_cache_spec)
-        return regroup(groups, names, group_layers) if group_layers else groups
+        return groups if deal is None else deal(groups, specs)
 
     return planned
 
 
 @contextmanager
-def groups_replaced(module: ModuleType, group_layers: int) -> Iterator[None]:
-    """Let vLLM's planning module deal groups of at most so many layers; 0: its own groups."""
+def groups_replaced(module: ModuleType, deal: Deal | None) -> Iterator[None]:
+    """Let vLLM's planning module deal other groups."""
     groups = getattr(module, GROUPS)
-    setattr(module, GROUPS, grouped(group_layers, groups))
+    setattr(module, GROUPS, grouped(deal, groups))
     try:
         yield
     finally:

@@ -14,8 +14,9 @@ from kvplan.models.problem import Problem
 from kvplan.solver.managers.environment import Settings, is_strict, settings_of
 from kvplan.solver.managers.guard import Guard
 from kvplan.solver.managers.texts import budget_text, gain, refusal_text, splits_text
+from kvplan.solver.managers.vllm.applied_layout import Applied, fitted, laid_out, load_layout
 from kvplan.solver.managers.vllm.configs import Configs, difference
-from kvplan.solver.managers.vllm.groups import group_sizes
+from kvplan.solver.managers.vllm.groups import Deal, by_width, group_sizes
 from kvplan.solver.managers.vllm.start import Start, start_of
 from kvplan.solver.managers.vllm.widths import Grouping, best_grouping, own_grouping
 from kvplan.solver.managers.workload import Workload, load_workload
@@ -56,11 +57,24 @@ class Sizing:
             return None
         return self.guard.attempt(lambda: start_of(config, specs, available, self.version))
 
-    def grouping(self, start: Start) -> Grouping | None:
-        """Groups to apply, after both splits are logged; None where vLLM's own are kept."""
+    def deal(self, start: Start) -> Deal | None:
+        """How to deal the layers, after both layouts are logged; None keeps vLLM's own groups."""
         if self.settings.mode != "apply":
             return None
-        return self.guard.attempt(lambda: self._announced(start))
+        return self.guard.attempt(lambda: self._deal(start))
+
+    def _deal(self, start: Start) -> Deal | None:
+        if self.settings.layout_file is None:
+            grouping = self._announced(start)
+            return None if grouping is None else by_width(grouping.group_layers)
+        applied = self._laid(start)
+        LOG.info("kvplan: the layout of %s\n%s", self.settings.layout_file, applied.text)
+        return lambda groups, specs: laid_out(applied.layout, groups, specs)
+
+    def _laid(self, start: Start) -> Applied:
+        """The layout file, checked against the layers of this start."""
+        assert self.settings.layout_file is not None
+        return fitted(start, load_layout(self.settings.layout_file))
 
     def _announced(self, start: Start) -> Grouping | None:
         workload = self._workload(start)
@@ -81,7 +95,7 @@ class Sizing:
 
     def _agrees(self, start: Start, configs: Configs) -> bool:
         sizes, blocks = group_sizes(configs), int(configs[0].num_blocks)
-        problem = start.problem(_width(start, sizes))
+        problem = self._problem(start, configs)
         answer = plan(problem)
         LOG.info("kvplan: the budget\n%s", budget_text(answer, problem))
         word = f"{len(sizes)} group{'' if len(sizes) == 1 else 's'} of layers"
@@ -92,6 +106,14 @@ class Sizing:
             return False
         LOG.info("kvplan: vLLM %s and kvplan agree: %d blocks, %s", self.version, blocks, word)
         return True
+
+    def _problem(self, start: Start, configs: Configs) -> Problem:
+        """The problem of the groups that vLLM was given: those of the layout file, or a width's."""
+        if self.settings.mode == "apply" and self.settings.layout_file is not None:
+            applied = self._laid(start)
+            if applied.is_in(configs):
+                return applied.problem
+        return start.problem(_width(start, group_sizes(configs)))
 
     def suggest(self, start: Start) -> None:
         """In check mode with a workload, log the split that apply would take."""
