@@ -28,6 +28,13 @@ class Rule(NamedTuple):
     halved: tuple[int, int, int] | None = None
 
 
+COLLECTIVE = Rule(
+    "collective",
+    re.compile(r"NCCL error.{0,160}"),
+    "the ranks could not set up or run a collective",
+    ("NCCL_DEBUG=INFO, which tells why", "{share} lower: NCCL allocates beside the budget"),
+    b"NCCL error",
+)
 VLLM = (
     Rule(
         "context",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from kvplan.solver.logs.failure_rules import (
+    COLLECTIVE,
     LLAMACPP,
     LMDEPLOY,
     OLLAMA,
@@ -79,6 +80,8 @@ _OOM = re.compile(
     r"(?:.{0,200}?total capacity of ([\d.]+ [KMG]i?B) of which ([\d.]+ [KMG]i?B) is free)?",
     re.IGNORECASE,
 )
+_OLD_CARD = re.compile(r"; ([\d.]+ [KMG]i?B) total capacity;.{0,120}?; ([\d.]+ [KMG]i?B) free(?=;)")
+"""As torch before 2.2 and torch_npu print it."""
 _CARD = re.compile(r"total capacity of (\d+(?:\.\d+)?) ([KMG]iB)")
 _OTHER = re.compile(r"\bProcess (\d{1,12}) has (\d+(?:\.\d+)?) ([KMG]iB) memory in use")
 _RULES: dict[str, tuple[Rule, ...]] = {
@@ -90,7 +93,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "LMDeploy": LMDEPLOY,
 }
 NEEDLES = {engine: tuple(rule.needle for rule in rules) for engine, rules in _RULES.items()}
-OOM_NEEDLES = (b"out of memory", b"Out of memory", b"Out Of Memory")
+DEVICE_NEEDLES = (b"out of memory", b"Out of memory", b"Out Of Memory", COLLECTIVE.needle)
 
 
 def failure_of(engine: str, line: int, text: str) -> Failure | None:
@@ -141,6 +144,20 @@ def _shortened(said: str) -> str:
     return said if len(said) <= 200 else said[:197] + "..."
 
 
+def device_failure(engine: str, line: int, text: str, phase: str) -> Failure | None:
+    """What fails below every engine: an allocation, or a collective of the ranks."""
+    failure = out_of_memory(engine, line, text, phase)
+    if failure is not None:
+        return failure
+    match = COLLECTIVE.pattern.search(text)
+    if match is None:
+        return None
+    flags = _FLAGS.get(engine, {})
+    known = (r for r in COLLECTIVE.remedies if "{share}" not in r or "share" in flags)
+    remedies = tuple(remedy.format(**flags) for remedy in known)
+    return Failure(line, COLLECTIVE.kind, _shortened(match[0]), COLLECTIVE.why, remedies, {})
+
+
 def out_of_memory(engine: str, line: int, text: str, phase: str) -> Failure | None:
     """An allocation that failed: at "load", in "profile", or when the cache was "built"."""
     match = _OOM.search(text)
@@ -151,7 +168,8 @@ def out_of_memory(engine: str, line: int, text: str, phase: str) -> Failure | No
     if others:
         remedies = (*others, "{share} lower", *(r for r in remedies if r != "{share} lower"))
     wanted = f"an allocation of {match[1]} fails" if match[1] else "an allocation fails"
-    left = f": {match[3]} of {match[2]} are free" if match[2] else ""
+    card = (match[2], match[3]) if match[2] else next(iter(_OLD_CARD.findall(text)), None)
+    left = f": {card[1]} of {card[0]} are free" if card else ""
     flags = _FLAGS.get(engine, {})
     known = (r for r in remedies if all(f"{{{name}}}" not in r for name in _missing(flags)))
     return Failure(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kvplan.solver.logs.compare import decimal
 from kvplan.solver.logs.concurrency import agrees, tokens_of_blocks
-from kvplan.solver.logs.engines.vllm_settings import ONE_LINE
+from kvplan.solver.logs.engines.vllm_settings import FITTED, ONE_LINE
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import RankLog
 
@@ -16,6 +16,8 @@ def remarks(ranks: Sequence[RankLog], cores: Sequence[RankLog]) -> Iterator[str]
     for record in (*ranks, *(core for core in cores if core not in ranks)):
         yield from _several_kinds(record)
         yield from _override(record)
+        if FITTED in record.words:
+            yield f"the longest context was reduced to fit, from {record.words[FITTED]} tokens"
         session, longest = record.whole("session"), record.whole("longest")
         if session is not None and longest is not None:
             yield f"rank {record.label}: a session of {longest} tokens was cut to {session}"

@@ -88,7 +88,13 @@ def _failures(records: Sequence[RankLog]) -> tuple[Failure, ...]:
     """What was said, once however many processes and tracebacks repeat it."""
     said = sorted((one for record in records for one in record.failures), key=lambda f: f.line)
     told = max((one.line for one in said if one.kind in _TELLS), default=0)
-    every = [one for one in said if one.kind != "out of memory" or one.line > told]
+    built = max((one.line for one in records if "size" in one.figures), default=0)
+    every = [
+        one
+        for one in said
+        if (one.kind != "out of memory" or one.line > told)
+        and (one.kind != "fit" or one.line > built)  # what did not fit was made smaller
+    ]
     return tuple({(failure.kind, failure.why): failure for failure in reversed(every)}.values())[
         ::-1
     ]

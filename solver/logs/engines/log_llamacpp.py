@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
+from kvplan.solver.logs.engines.vllm_settings import FITTED
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
 from kvplan.solver.logs.reading.assemble import assemble
@@ -26,6 +27,7 @@ _CACHE = re.compile(
 _SELF = re.compile(
     rf"KV self size\s*=\s*{_N} MiB, K \((\w+)\):\s*{_N} MiB, V \((\w+)\):\s*{_N} MiB"
 )
+_LATENT = re.compile(rf"KV self size\s*=\s*{_N} MiB, c\^KV \((\w+)\):\s*{_N} MiB")
 _BUFFER = re.compile(rf"(\S+) (KV|RS|model|compute|output) buffer size\s*=\s*{_N} MiB")
 _DEVICE = re.compile(
     r"\|\s*- (.+?)\s*\|\s*(-?\d+) =\s*(-?\d+) \+ \(\s*(-?\d+) =\s*(-?\d+) \+\s*(-?\d+) "
@@ -37,6 +39,7 @@ _BUILD = re.compile(r"\bbuild(?::| =) \d+ \(")
 _SHAPE = re.compile(
     r"(?:print_info|print_meta): (n_layer|n_embd_k_gqa|n_embd_v_gqa) += +(\[|\d{1,9})"
 )
+_REDUCED = re.compile(r"context size reduced from (\d{1,12} to \d{1,12})")
 _COMMA = re.compile(r"(?<=\d),(?=\d\d MiB)")
 """Of a locale that writes 256,00 MiB."""
 SEEN, SEVERAL_ROWS = "seen", "rows of several widths"
@@ -88,12 +91,13 @@ class LlamacppReader(EventReader):
         b"n_embd_k_gqa",
         b"n_embd_v_gqa",
         b"llama_kv_cache_d",
+        b"context size reduced",
         *FAILURES[engine],
     )
 
     def __init__(self) -> None:
         super().__init__()
-        self._caches = 0
+        self._caches: dict[str, int] = {}
 
     def read(self, number: int, text: str) -> None:
         """Take in a cache, a buffer, a device or a setting."""
@@ -103,19 +107,23 @@ class LlamacppReader(EventReader):
         if failure is not None:
             self.fail(failure, text)
         if _BUILD.search(text):
-            self._caches = 0
+            self._caches[source] = 0
             self._keep(Event(number, source, "", "context", opens="engine"))
-        for label, found, words in self._found(text):
+        for label, found, words in self._found(text, source):
             self._keep(Event(number, source, "", label, found=found, words=words))
-        trait = _trait_of(text)
-        if trait:
-            self._keep(Event(number, source, "", "context", trait=trait))
+        trait, reduced = _trait_of(text), _REDUCED.search(text)
+        words = {FITTED: reduced[1]} if reduced is not None else {}
+        if trait or words:
+            self._keep(Event(number, source, "", "context", trait=trait, words=words))
 
-    def _found(self, text: str) -> Iterator[tuple[str, dict[str, Interval], dict[str, str]]]:
+    def _found(
+        self, text: str, source: str
+    ) -> Iterator[tuple[str, dict[str, Interval], dict[str, str]]]:
+        caches = self._caches.get(source, 0)
         cache = _cache(text)
         if cache is not None:
-            self._caches += 1
-            yield f"cache {self._caches}", *cache
+            self._caches[source] = caches + 1
+            yield f"cache {caches + 1}", *cache
             return
         device = _device(text)
         if device is not None:
@@ -126,7 +134,7 @@ class LlamacppReader(EventReader):
             size = printed(buffer[3], "MiB")
             if buffer[2] in ("KV", "RS"):
                 # The buffers of a cache stand before its size.
-                yield f"cache {self._caches + 1}", {f"buffer {buffer[1]}": size}, {}
+                yield f"cache {caches + 1}", {f"buffer {buffer[1]}": size}, {}
             else:
                 yield "context", {f"{buffer[2]} buffer {buffer[1]}": size}, {}
         elif "llama" in text or "print_info" in text:
@@ -180,6 +188,10 @@ def _cache(text: str) -> tuple[dict[str, Interval], dict[str, str]] | None:
             words["kind"] = "states"
             found["streams"] = Interval.exactly(1)
         return found, words
+    match = _LATENT.search(text)  # ik_llama.cpp
+    if match is not None:
+        found = {"size": printed(match[1], "MiB"), "K": printed(match[3], "MiB")}
+        return found | {"V": Interval.exactly(0)}, {"K": match[2]}
     match = _SELF.search(text)
     if match is None:
         return None

@@ -82,7 +82,7 @@ class SglangReader(EventReader):
             number,
             source_of(text),
             replica,
-            label or (CORE if opens == "engine" else "0"),
+            label or (CORE if opens == "engine" or (failure and not found) else "0"),
             found=found,
             opens=opens,
             pool_tokens=int(pool[1]) if pool else None,

@@ -25,6 +25,7 @@ _WORKER = re.compile(
     r"(?: rank=(\d+))?(?: pid=(\d+))?(?:, ip=([\w.:]+))?\b"
 )
 _CORE = re.compile(r"EngineCore(?:_(?:DP)?(\d+))?")
+_STARTS = re.compile(r"Initializing an? (?:V\d )?LLM engine")
 _OF_CORE = frozenset(("tokens", "longest", "concurrency", "blocks", "measured blocks"))
 _MEASURES = ("available", "budget")
 _AGAIN = (
@@ -46,9 +47,9 @@ class VllmReader(EventReader):
         found, place = figures_of(text)
         failure = failure_of(self.engine, number, text)
         words = words_of(text)
-        opens = "engine" if re.search(r"Initializing an? (?:V\d )?LLM engine", text) else ""
+        opens = "engine" if _STARTS.search(text) else "arguments" if "args: " in text else ""
         trait = trait_of(text)
-        if not (found or failure or words or opens or trait):
+        if not (found or failure or words or opens == "engine" or trait):
             return
         label, replica = _speaker(text if place < 0 else text[:place], found)
         if not found and label != CORE and not failure:

@@ -26,8 +26,8 @@ _PATTERNS = {
         rf"memory takes {_N}GiB; the rest of the memory reserved for KV Cache is {_N}GiB"
     ): (("weights", "GiB"), ("non_torch", "GiB"), ("activation", "GiB"), ("available", "GiB")),
     re.compile(
-        rf"total_gpu_memory={_N}GiB initial_memory_usage={_N}GiB peak_torch_memory={_N}GiB "
-        rf"memory_usage_post_profile={_N}GiB non_torch_memory={_N}GiB kv_cache_size={_N}GiB "
+        rf"total_gpu_memory={_N}GiB,? initial_memory_usage={_N}GiB,? peak_torch_memory={_N}GiB,? "
+        rf"memory_usage_post_profile={_N}GiB,? non_torch_memory={_N}GiB,? kv_cache_size={_N}GiB,? "
         rf"gpu_memory_utilization={_N}"
     ): (
         ("total", "GiB"),

@@ -19,7 +19,7 @@ ONE_LINE = "tokens and concurrency on one line"
 _BOTH = re.compile(r"KV cache size: [\d,]{1,30} tokens, Maximum concurrency for")
 KINDS = "layers of several kinds"
 ONE_KIND = "layers of one kind"
-BLOCK_TOKENS = "block tokens"
+BLOCK_TOKENS, FITTED = "block tokens", "fitted"
 AUTO_FIT = "a length that the engine chose"
 _MIXED = re.compile(
     r"gpt-?oss|gemma|qwen3[._-]?(?:next|[5-9])|llama-?4|nemotron|granite-?4|jamba|lfm|minimax|"
@@ -39,7 +39,7 @@ _OVERLAID = re.compile(
 )
 _NAMES_SETTINGS = (
     *("LLM engine (v", "vLLM API server version", "non-default args", "args: Namespace("),
-    "orcing kv cache block size to ",
+    *("orcing kv cache block size to ", "Auto-fit max_model_len"),
 )
 _IS = r"['\"]?[=:] ?['\"]?"  # name=value, or 'name': 'value' in the line of non-default arguments
 _WORDS = (
@@ -53,6 +53,9 @@ _WORDS = (
     ("kv-cache-dtype", re.compile(rf"\bkv_cache_dtype{_IS}(\w{{1,30}})")),
     ("dtype", re.compile(r"\bdtype=torch\.(\w{1,30})")),
     ("max-num-batched-tokens", re.compile(rf"\bmax_num_batched_tokens{_IS}(\d{{1,12}})")),
+    (FITTED, re.compile(r"Auto-fit max_model_len: reduced from (\d{1,12} to \d{1,12})")),
+    (BLOCK_TOKENS, re.compile(rf"\bargs: .{{0,3000}}?\bblock_size{_IS}(\d{{1,6}})")),
+    (BLOCK_TOKENS, re.compile(r"orcing kv cache block size to (\d{1,6})")),
 )
 _NESTED = re.compile(r"(?<!^)\{[^{}]{0,2000}\}")
 _DEEPEST = 3

@@ -31,7 +31,7 @@ class _Run:
     ahead: list[Event] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
-        if event.words and not event.opens and not event.found and self._has_counted():
+        if event.opens == "arguments" and self._has_counted():
             self.ahead.append(event)  # a server's arguments stand before its engine's start
             return
         if self._is_again(event):

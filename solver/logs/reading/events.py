@@ -20,7 +20,8 @@ class Event:
 
     Attributes
     ----------
-    opens : the engine starts here: "engine" (certain), "worker" (if the rank was done) or "".
+    opens : the engine starts here: "engine" (certain), "worker" (if the rank was done), next
+        ("arguments" of its server) or not ("").
     pool_tokens : of a pool that the line allocates.
     """
 

@@ -21,7 +21,7 @@ from kvplan.solver.logs.engines.log_others import LmdeployReader, OllamaReader
 from kvplan.solver.logs.engines.log_sglang import SglangReader
 from kvplan.solver.logs.engines.log_trtllm import TrtllmReader
 from kvplan.solver.logs.engines.log_vllm import VllmReader
-from kvplan.solver.logs.failures import OOM_NEEDLES, failure_of, out_of_memory
+from kvplan.solver.logs.failures import DEVICE_NEEDLES, device_failure, failure_of
 from kvplan.solver.logs.reading.assemble import says_something
 from kvplan.solver.logs.reading.lines import lines_with
 from kvplan.solver.logs.reading.record import CORE, Failure, RankLog, Reader
@@ -39,7 +39,13 @@ _READERS: tuple[Callable[[], Reader], ...] = (
 _NAMES = "ATOM, vLLM, SGLang, TensorRT-LLM, llama.cpp, ollama or LMDeploy"
 _HINTS = (
     ("SGLang", re.compile(r"\bsglang\b", re.IGNORECASE)),
-    ("vLLM", re.compile(r"\bvllm\b|EngineCore|VllmWorker", re.IGNORECASE)),
+    (
+        "vLLM",
+        re.compile(
+            r"\bvllm\b|EngineCore|VllmWorker|\(Worker(?:_| )?(?:DP|PP|TP)\d|gpu_model_runner\.py",
+            re.IGNORECASE,
+        ),
+    ),
     ("TensorRT-LLM", re.compile(r"tensorrt_llm|TensorRT-LLM|TRT-LLM")),
     ("LMDeploy", re.compile(r"\[TM\]|lmdeploy", re.IGNORECASE)),
     ("llama.cpp", re.compile(r"\bllama_|\bggml_")),
@@ -110,15 +116,15 @@ def _records(
 ) -> dict[str, list[RankLog]]:
     """What every reader found in a log, engines without a rank left out."""
     readers = [make() for make in _READERS]
-    needles = [*OOM_NEEDLES, *(needle for reader in readers for needle in reader.needles)]
+    needles = [*DEVICE_NEEDLES, *(needle for reader in readers for needle in reader.needles)]
     orphans: list[tuple[str, Failure]] = []
     with opened(source) as file:
         for number, text in lines_with(file, needles, progress):
             for reader in readers:
                 if any(needle.decode() in text for needle in reader.needles):
                     reader.read(number, text)
-            if any(needle.decode() in text for needle in OOM_NEEDLES):
-                orphans += _out_of_memory(readers, number, text)
+            if any(needle.decode() in text for needle in DEVICE_NEEDLES):
+                orphans += _of_the_device(readers, number, text)
     named = {reader.engine: ranks for reader in readers if (ranks := reader.ranks())}
     found = {engine: ranks for engine, ranks in named.items() if any(map(says_something, ranks))}
     if settings_suffice and not found and not orphans:
@@ -129,20 +135,20 @@ def _records(
     return found
 
 
-def _out_of_memory(
+def _of_the_device(
     readers: Sequence[Reader], number: int, text: str
 ) -> Iterator[tuple[str, Failure]]:
-    """Give an allocation that failed to the engine that speaks; yield it where none does yet."""
+    """Give what failed on the device to the engine that speaks; yield it where none does yet."""
     hint = next((engine for engine, pattern in _HINTS if pattern.search(text)), "")
     speaking = [reader for reader in readers if reader.phase is not None]
     chosen = [reader for reader in speaking if not hint or reader.engine == hint] or speaking
     if not chosen:
-        failure = out_of_memory(hint, number, text, "load")
+        failure = device_failure(hint, number, text, "load")
         if failure is not None:
             yield hint, failure
         return
     reader = chosen[-1]
-    failure = out_of_memory(reader.engine, number, text, reader.phase or "load")
+    failure = device_failure(reader.engine, number, text, reader.phase or "load")
     has_own_words = failure_of(reader.engine, number, text) is not None
     if failure is not None and not has_own_words:
         reader.fail(failure, text)
@@ -163,7 +169,7 @@ def opened(source: str) -> Iterator[BinaryIO]:
         if source == "-":
             yield _plain(source, sys.stdin.buffer)
         else:
-            with Path(source).open("rb") as file:
+            with Path(source).open("rb", buffering=2**17) as file:
                 yield _plain(source, file)
     except OSError as error:
         raise InvalidProblem.at(_name(source), "a readable file", _reason(source, error)) from None
