@@ -24,6 +24,7 @@ from kvplan.solver.digest import question_of
 from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.formulate.compiled import Compiled
 from kvplan.solver.formulate.formulation import Formulation
+from kvplan.solver.place.placer import Placer
 from kvplan.solver.resize import Ranks, measured_ranks, read_quotas
 from kvplan.solver.solve.plan import check_arguments, device_of
 from kvplan.solver.solve.resizable import plan_formulation
@@ -48,7 +49,9 @@ class Planner:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = as_problem(problem)
-        self._own = Compiled(self._problem)
+        self._placer = None if self._problem.place is None else Placer()
+        if self._placer is None:
+            self._own = Compiled(self._problem)
         self._has_auto = self._problem.has_auto_granules
         self._compiled: dict[tuple[Ranks, tuple[int, ...]], Compiled] = {}
         self._by_shares: OrderedDict[tuple[tuple[str, Fraction], ...], Planner] = OrderedDict()
@@ -89,6 +92,13 @@ class Planner:
         """
         check_arguments(solver, deadline)
         on = device_of(device, kernel, solver)
+        if self._placer is not None:
+            if shares is not None:
+                raise InvalidProblem.at("shares", "none beside place", "shares")
+            moved = self._problem if quota is None else self._moved(quota)
+            return self._placer.plan(
+                moved, solver=solver, deadline=deadline, device=device, kernel=kernel
+            )
         if shares is not None:
             filled = self._filled_by(shares)
             return filled.plan(
@@ -110,6 +120,11 @@ class Planner:
                 self._compiled.clear()
             compiled = self._compiled[key] = Compiled(_declared(self._problem, quotas, measured))
         return compiled.at(quotas, partial(_declared, self._problem, quotas, measured))
+
+    def _moved(self, quota: QuotaLike) -> Problem:
+        """The problem with other quotas."""
+        measured = measured_ranks(self._problem, quota)
+        return _declared(self._problem, read_quotas(self._problem, quota), measured)
 
     def _filled_by(self, shares: Mapping[str, NumberLike]) -> Planner:
         """The same shape with other shares of the rest; those of the last few ratios are kept."""

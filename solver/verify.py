@@ -10,12 +10,14 @@ from kvplan.kernels.search.search import Search
 from kvplan.kernels.values import Answer, Point
 from kvplan.models import Plan, Problem
 from kvplan.models.messages import shown
+from kvplan.models.plan import RequestPlan
 from kvplan.solver.answer.credit import Credit
 from kvplan.solver.answer.deferred_fields import deferred_fields
 from kvplan.solver.check.placement import placement_faults
 from kvplan.solver.digest import DECISIONS, digest_of, question_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
+from kvplan.solver.place.context_cap import capped, longest, retold
 from kvplan.solver.place.placed import placed
 
 _OF_THE_SOLVER = ("the deadline passed", "the default time was over", "solver:", "device:")
@@ -67,8 +69,21 @@ def _of_placement(problem: Problem, plan: Plan) -> list[str]:
         lines.append("question: the plan answers another problem than this one")
     if lines:
         return lines
+    tokens = plan.placement.context_tokens
+    if longest(plan) != tokens:
+        return [
+            f"placement: buffers are of {tokens} tokens, the longest request of {longest(plan)}"
+        ]
     rest = placed(problem, plan.placement)
-    bare = plan.model_copy(update={"placement": None, "status": plan.proof.status})
+    short = capped(rest, tokens)
+    found = _of_rest(rest, plan, retold(plan, rest))
+    return found and (_of_rest(short, plan, retold(plan, short)) and found)
+
+
+def _of_rest(rest: Problem, plan: Plan, requests: tuple[RequestPlan, ...]) -> list[str]:
+    """Rules of the pools that a placement leaves."""
+    changes = {"placement": None, "status": plan.proof.status, "requests": requests}
+    bare = plan.model_copy(update=changes)
     asked = {"digest": digest_of(bare), "question": question_of(rest)}
     return violations(rest, bare.model_copy(update=asked))
 

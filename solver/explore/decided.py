@@ -65,6 +65,9 @@ def _decided_numbers(problem: Problem) -> list[str]:
         names += ["experts", "experts_in_prefill"] if problem.experts.lend else ["experts"]
     if problem.fill is not None and problem.fill.batch is not None:
         names.append(f"copies:{problem.fill.batch}")
+    if problem.place is not None:
+        names += [f"{what}:{r.name}" for what in ("layers", "experts") for r in problem.ranks]
+        names += ["picoseconds"] if problem.place.read else []
     return names
 
 
@@ -103,10 +106,21 @@ def entries_of(problem: Problem, answer: Plan | Infeasible) -> dict[str, Any]:
         "experts_in_prefill": answer.expert_slots_in_prefill,
         f"copies:{batch}": answer.copies,
         **{f"choice:{choice}": option for choice, option in answer.choices.items()},
+        **_placed(answer),
         "slack": rank.slack,
         "tightest_rank": rank.name,
         "tightest_phase": _fullest(rank),
     }
+
+
+def _placed(answer: Plan) -> dict[str, int | None]:
+    """Layers and experts by space, and the time of a token."""
+    placement = answer.placement
+    if placement is None:
+        return {}
+    figures = {f"layers:{space.name}": space.layers for space in placement.spaces}
+    figures |= {f"experts:{space.name}": space.experts for space in placement.spaces}
+    return {**figures, "picoseconds": placement.picoseconds}
 
 
 def _fullest(rank: RankPlan) -> str:

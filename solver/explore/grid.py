@@ -12,6 +12,7 @@ from kvplan.models.messages import path_of
 from kvplan.solver.explore.axes import MOST_ROWS, Axis, Figure, Values, parse_axis
 from kvplan.solver.explore.places import Place, find_places
 from kvplan.solver.formulate.formulation import formulate
+from kvplan.solver.place.slot_program import without_placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def build_grid(
     for row in sorted(_corners(grid)):
         corner = grid.problem_at(row)
         try:
-            formulate(corner)
+            formulate(corner if corner.place is None else without_placement(corner))
         except InvalidProblem as error:
             raise grid.refused(error.faults[0], row) from None
         _check_numeric(grid, corner)

@@ -12,6 +12,7 @@ from kvplan.solver.explore.decided import Figures, empty_figures, entries_of, pu
 from kvplan.solver.explore.grid import Grid
 from kvplan.solver.explore.grid_blocks import blocks_of
 from kvplan.solver.formulate.formulation import formulate
+from kvplan.solver.place.placer import Placer
 from kvplan.solver.solve.choose import solve_formulation
 
 Progress = Callable[[int, int], None]
@@ -22,6 +23,12 @@ def solve_grid(grid: Grid, progress: Progress | None = None) -> Figures:
     """The figures of every row, each that of `plan` on its problem."""
     figures = empty_figures(grid.problem_at(0), len(grid))
     told = Told(progress, len(grid))
+    if grid.problem_at(0).place is not None:
+        placer = Placer()
+        for row in range(len(grid)):
+            _put(figures, row, entries_at(grid, row, placer), grid)
+            told.add(1)
+        return figures
     for block in blocks_of(grid):
         for written, left in solve_block(block, figures, told.beyond):
             told.add(written)
@@ -59,21 +66,23 @@ class Told:
             self._progress(self._last, self._rows)
 
 
-def entries_at(grid: Grid, row: int) -> dict[str, Any]:
+def entries_at(grid: Grid, row: int, placer: Placer | None = None) -> dict[str, Any]:
     """A row's entries by column, by the scalar search.
+
+    Parameters
+    ----------
+    placer : what places layers and experts where the problem asks for it.
 
     Raises
     ------
     InvalidProblem : the row is invalid; its values are named.
     """
     problem = grid.problem_at(row)
-    try:
-        formulation = formulate(problem)
-    except InvalidProblem as error:
-        raise grid.refused(error.faults[0], row) from None
     answer: Plan | Infeasible
     try:
-        answer = solve_formulation(formulation)
+        answer = placer.plan(problem) if placer else solve_formulation(formulate(problem))
+    except InvalidProblem as error:
+        raise grid.refused(error.faults[0], row) from None
     except Infeasible as refusal:
         answer = refusal
     return entries_of(problem, answer)

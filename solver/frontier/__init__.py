@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kvplan.models import Problem
+from kvplan.models import InvalidProblem, Problem
 from kvplan.models.problem import as_problem
 
 if TYPE_CHECKING:
@@ -54,5 +54,8 @@ def frontier(
     from kvplan.solver.frontier.trade_offs import trade_offs
 
     asked = as_problem(problem)
+    if asked.place is not None:
+        expected = "no placement: kvplan solve lists context against speed, explore any other trade"
+        raise InvalidProblem.at("place", expected, "a placement to decide")
     axes = read_axes(asked, goals)
     return table_of(asked, axes, trade_offs(asked, axes, progress))

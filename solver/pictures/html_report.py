@@ -39,7 +39,9 @@ def html_report(problem: Problem, title: str = "") -> str:
     """
     answer, explained = solve_confirmed(problem), explain(problem)
     footer = f"kvplan {version('kvplan')}; digest {answer.digest}; question {answer.question}"
-    charts = (budget_bars(problem, answer), quota_steps(problem), *_front(problem, answer))
+    bars = budget_bars(problem, answer)
+    is_placed = problem.place is not None  # each quota is a placement to decide: bars alone
+    charts = (bars,) if is_placed else (bars, quota_steps(problem), *_front(problem, answer))
     return page(
         problem.name or title or "kvplan",
         (
@@ -47,7 +49,7 @@ def html_report(problem: Problem, title: str = "") -> str:
             break_points_table(explained, problem),
             worth_table(explained, problem),
         ),
-        (*charts, *_heat(problem)),
+        charts if is_placed else (*charts, *_heat(problem)),
         source=problem_text(problem),
         footer=footer,
     )

@@ -9,6 +9,7 @@ from kvplan.models.plan import PlacementPlan, Solver
 from kvplan.solver.check.placement import placement_faults
 from kvplan.solver.digest import digest_of, question_of
 from kvplan.solver.place.answer import placement_of
+from kvplan.solver.place.context_cap import capped, longest, retold
 from kvplan.solver.place.placed import placed
 from kvplan.solver.place.search.placement_search import Placed, PlaceSearch
 from kvplan.solver.place.shortfall import refused
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def plan_placed(problem: Problem, rest: Callable[[Problem], Plan], solver: Solver) -> Plan:
+def plan_placed(
+    problem: Problem,
+    rest: Callable[[Problem], Plan],
+    solver: Solver,
+    reached: dict[str, int] | None = None,
+) -> Plan:
     """Decide a placement, then let `rest` plan what is left with bytes by rank.
 
     Parameters
     ----------
     solver : "cp-sat" holds the search's placement against CP-SAT's.
+    reached : values by goal that a like problem reached, guesses for this one; then this one's.
 
     Raises
     ------
@@ -31,13 +38,18 @@ def plan_placed(problem: Problem, rest: Callable[[Problem], Plan], solver: Solve
     CheckFailed : the placement breaks a rule; it is not returned.
     """
     search = PlaceSearch(problem)
+    search.guesses = {} if reached is None else reached
     found = search.best()
     if found is None:
         raise refused(problem, search.program)
     if solver == "cp-sat":
         _confirm(problem, found)
     placement = placement_of(search.program, found)
-    answer = rest(checked(problem, placement))
+    left = checked(problem, placement)
+    answer = rest(left)
+    if longest(answer) > placement.context_tokens:
+        answer = rest(capped(left, placement.context_tokens))
+        answer = answer.model_copy(update={"requests": retold(answer, left)})
     status = "optimal" if found.is_proven and answer.status == "optimal" else "feasible"
     told = answer.model_copy(update={"placement": placement, "status": status})
     seals = {"digest": digest_of(told), "question": question_of(problem)}

@@ -40,13 +40,13 @@ def _fits(problem: Problem) -> bool:
 
 def _short(problem: Problem) -> Iterator[tuple[str, int]]:
     """Ranks and the least bytes more with which a placement fits; ranks where none do are out."""
+    search = PlaceSearch(problem)
+    values = search.program.least()
     for index, rank in enumerate(problem.ranks):
 
         def with_more(more: int, at: int = index) -> bool:
-            ranks = list(problem.ranks)
-            quota = ranks[at].quota_bytes + more
-            ranks[at] = ranks[at].model_copy(update={"quota": quota, "memory": None})
-            return _fits(problem.model_copy(update={"ranks": tuple(ranks)}))
+            search.program.more = {at: more}
+            return search.decide.fits(values)
 
         least = _least(with_more)
         if least is not None:

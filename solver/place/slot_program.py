@@ -44,6 +44,7 @@ class Program:
         host = self.place.host
         self.host = None if host is None else self.order.index(names.index(host))
         self.runs = self.place.each
+        self.more: dict[int, int] = {}  # bytes beside its quota, by rank
         self._tensors = {run: tensors_of(run, self.place) for run in self.place.layers}
 
     def least(self) -> Values:
@@ -83,7 +84,9 @@ class Program:
             if budget.phase == "load":
                 kept = loads
             kept[budget.rank] = min(kept.get(budget.rank, left), left)
-        found = [(rooms[rank], loads[rank]) for rank in range(len(self.problem.ranks))]
+        ranks = range(len(self.problem.ranks))
+        more = [self.more.get(rank, 0) for rank in ranks]
+        found = [(rooms[rank] + more[rank], loads[rank] + more[rank]) for rank in ranks]
         for end in (self.place.ends.first, self.place.ends.last):
             for name in end.spaces or ():
                 rank = [rank.name for rank in self.problem.ranks].index(name)

@@ -79,13 +79,15 @@ def explanation_of(explained: Explained, problem: Problem) -> Document:
     """What limits a plan: binding rows, where the answer changes, what 1 GiB more buys."""
     answer = explained.plan
     binding = {(entry.rank, entry.phase) for entry in answer.binding}
+    elastic = None if problem.place is not None else Elastic(problem)
     return (
         headline(answer, problem.name),
         decisions(answer, problem),
+        *placement_tables(answer, None),
         binding_table(answer),
         break_points_table(explained, problem),
         worth_table(explained, problem),
-        *budgets(answer.ranks, binding, Elastic(problem)),
+        *budgets(answer.ranks, binding, elastic),
         notes(answer),
     )
 

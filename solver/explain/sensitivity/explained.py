@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
 from kvplan.models import Plan, Problem
 from kvplan.solver.explain.sensitivity.break_points import (
     EVERY,
-    BreakPoint,
-    Change,
     Hints,
-    Worth,
     break_points,
     targets_of,
     worths,
 )
+from kvplan.solver.explain.sensitivity.findings import Explained
 from kvplan.solver.explain.sensitivity.moved_quotas import MovedQuotas, alike
 from kvplan.solver.solve.plan import plan
-
-
-class Explained(NamedTuple):
-    """A plan, the quotas at which it changes next, and what one GiB more would buy."""
-
-    plan: Plan
-    break_points: tuple[BreakPoint, ...]
-    worth: tuple[Worth, ...]
-    groups: Mapping[str, tuple[str, ...]]  # ranks by the name of the one that stands for them
-
-    def as_dict(self) -> dict[str, Any]:
-        """The machine-readable form; fractions of goals as text."""
-        return {
-            "status": self.plan.status,
-            "plan": self.plan.model_dump(mode="json"),
-            "break_points": [
-                {"rank": point.rank, "bytes": point.bytes, "changes": _changes(point.changes)}
-                for point in self.break_points
-            ],
-            "worth_of_1_gib": [
-                {"rank": worth.rank, "changes": _changes(worth.changes)} for worth in self.worth
-            ],
-            "alike": {name: list(ranks) for name, ranks in self.groups.items()},
-        }
-
-
-def _changes(changes: tuple[Change, ...]) -> list[dict[str, str]]:
-    return [
-        {"goal": change.goal, "from": str(change.before), "to": str(change.after)}
-        for change in changes
-    ]
 
 
 def explain(problem: Problem) -> Explained:
@@ -60,6 +24,10 @@ def explain(problem: Problem) -> Explained:
     InvalidProblem : the problem is invalid.
     SolverError : an answer at another quota could not be proven.
     """
+    if problem.place is not None:
+        from kvplan.solver.place.moved_placement import explain_placed
+
+        return explain_placed(problem)
     answer = plan(problem)
     moved = MovedQuotas(problem)
     groups = alike(problem)

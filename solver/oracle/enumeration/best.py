@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem, as_problem
 from kvplan.solver.oracle.enumeration.demand import named
 from kvplan.solver.oracle.enumeration.fill import fill_shares, keep_slots, raise_scale, settle
@@ -59,8 +60,11 @@ def best(problem: Problem, *, limit: int = 3_000_000) -> Best | None:
     Raises
     ------
     ValueError : the instance is larger than `limit`, even after pruning.
-    InvalidProblem : copies of a batch that needs no block.
+    InvalidProblem : copies of a batch that needs no block; a placement to decide.
     """
+    if as_problem(problem).place is not None:
+        expected = "none: kvplan.solver.oracle.placements enumerates placements at fixed values"
+        raise InvalidProblem.at("place", expected, "a placement to decide")
     space = Space(as_problem(problem), limit)
     if not space.members:
         return None  # some count has no value: not even the least of them could be held

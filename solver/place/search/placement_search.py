@@ -24,6 +24,21 @@ class Placed(NamedTuple):
     is_proven: bool
 
 
+class Step(NamedTuple):
+    """A goal that was decided.
+
+    Attributes
+    ----------
+    values : what is decided beside the placement, this goal included.
+    done, reached : the placement's own goals up to it, and what they cost.
+    """
+
+    goal: str
+    values: Values
+    done: tuple[Objective, ...]
+    reached: Cost
+
+
 class PlaceSearch:
     """One problem's search.
 
@@ -44,11 +59,14 @@ class PlaceSearch:
         self.decide = Decide(self.program, use_cpsat=use_cpsat, partition=partition)
         self.done: tuple[Objective, ...] = ()
         self.reached: Cost = ()
+        self.steps: list[Step] = []
+        self.guesses: dict[str, int] = {}  # by goal: a right one costs two questions
 
     def best(self) -> Placed | None:
         """The answer; None where nothing fits at the least values."""
         values, program = self.program.least(), self.program
-        if not self._fits(values):
+        self.done, self.reached, self.steps = (), (), []
+        if not self.fits(values):
             return None
         for goal in self._goals():
             if goal in PLACE_GOALS:
@@ -56,6 +74,7 @@ class PlaceSearch:
                 self.reached = self._cost(values)
             else:
                 values = self.raised(values, goal)
+            self.steps.append(Step(goal, values, self.done, self.reached))
         objectives = self.objectives()
         decision = self.decide(values, objectives)
         assert decision is not None
@@ -96,49 +115,108 @@ class PlaceSearch:
         assert found is not None
         return found.cost
 
-    def _fits(self, values: Values) -> bool:
+    def fits(self, values: Values) -> bool:
         """Whether some placement fits, as good as what earlier goals reached."""
         if not self.done:
             return self.decide.fits(values)
         found = self.decide(values, self.done)
         return found is not None and found.cost <= self.reached
 
-    def raised(self, values: Values, goal: str) -> Values:
-        """Values with one variable as large as it can be."""
+    def restore(self, step: Step) -> None:
+        """Go back to a goal that was decided."""
+        self.done, self.reached = step.done, step.reached
+
+    def value_of(self, values: Values, goal: str) -> int:
+        """A variable's value: tokens, requests, or usable blocks."""
+        kind, instance = goal.partition(":")[0], self.program.instance
+        if kind == "prefill":
+            return instance.chunks[values.chunk]
+        if kind == "blocks":
+            usable = self.program.usable(values)
+            return 0 if usable is None else usable[self._position(goal)]
+        return values.fitted[self._position(goal)]
+
+    def one_more(self, values: Values, goal: str) -> Values | None:
+        """Values with a variable one higher; None where it is as high as it may be."""
+        kind, instance = goal.partition(":")[0], self.program.instance
+        if kind == "prefill":
+            last = values.chunk + 1 == len(instance.chunks)
+            return None if last else _with_chunk(values, values.chunk + 1)
+        at, now = self._position(goal), self.value_of(values, goal)
+        most = instance.pools[at].most if kind == "blocks" else instance.fitted[at].most
+        if most is not None and now >= most:
+            return None
+        return _setter("blocks" if kind == "blocks" else "fitted", at)(values, now + 1)
+
+    def _position(self, goal: str) -> int:
+        """Position of a pool or a fitted request."""
         kind, _, name = goal.partition(":")
         instance = self.program.instance
+        named = instance.pools if kind == "blocks" else instance.fitted
+        return [one.name for one in named].index(name)
+
+    def raised(self, values: Values, goal: str) -> Values:
+        """Values with one variable as large as it can be."""
+        kind, instance = goal.partition(":")[0], self.program.instance
         if kind == "prefill":
             most: int | None = len(instance.chunks) - 1
-            return values._replace(chunk=self._largest(values, _with_chunk, 0, most))
+            return values._replace(chunk=self._largest(goal, values, _with_chunk, 0, most))
         if kind == "blocks":
-            at = [pool.name for pool in instance.pools].index(name)
+            at = self._position(goal)
             limit = instance.pools[at].most
             usable = self.program.usable(values)
             assert usable is not None
             set_blocks = _setter("blocks", at)
-            found = self._largest(values, set_blocks, usable[at], limit)
+            found = self._largest(goal, values, set_blocks, usable[at], limit)
             return set_blocks(values, found)
-        at = [fitted.name for fitted in instance.fitted].index(name)
+        at = self._position(goal)
         fitted, set_fitted = instance.fitted[at], _setter("fitted", at)
-        return set_fitted(values, self._largest(values, set_fitted, fitted.least, fitted.most))
+        found = self._largest(goal, values, set_fitted, fitted.least, fitted.most)
+        return set_fitted(values, found)
 
     def _largest(
-        self, values: Values, change: Callable[[Values, int], Values], low: int, most: int | None
+        self,
+        goal: str,
+        values: Values,
+        change: Callable[[Values, int], Values],
+        low: int,
+        most: int | None,
     ) -> int:
-        """The largest value that fits, where the least does: gallop, then bisect."""
-        step = 1
-        high = most
-        if high is not None and self._fits(change(values, high)):
-            return high
-        while high is None:
-            if self._fits(change(values, low + step)):
-                low, step = low + step, 2 * step
+        """The largest value that fits, where the least does: guess or gallop, then bisect."""
+
+        def fits(value: int) -> bool:
+            return self.fits(change(values, value))
+
+        guess, high = self.guesses.get(goal, low), most
+        if low < guess and (most is None or guess <= most):
+            if fits(guess):
+                low = guess
             else:
-                high = low + step
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._fits(change(values, middle)) else (low, middle)
+                high = guess
+        if high == most and most is not None and (low == most or fits(most)):
+            low = most
+        else:
+            low = _bisected(fits, *_galloped(fits, low, high))
+        self.guesses[goal] = low
         return low
+
+
+def _galloped(fits: Callable[[int], bool], low: int, high: int | None) -> tuple[int, int]:
+    """A value that fits and one that does not, few steps apart where the answer is near."""
+    step = 1
+    while high is None or low + step < high:
+        if not fits(low + step):
+            return low, low + step
+        low, step = low + step, 2 * step
+    return low, high
+
+
+def _bisected(fits: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest value that fits, between one that does and one that does not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _with_chunk(values: Values, chunk: int) -> Values:

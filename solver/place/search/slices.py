@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from kvplan.solver.place.search.over_cards import best_over_cards
-from kvplan.solver.place.search.path import Path
+from kvplan.solver.place.search.slice_path import Path
 from kvplan.solver.place.search.spread import Spread, Spreading, measure, short_by
 
 MOST_ROUNDS = 2_000

@@ -14,7 +14,7 @@ from kvplan.solver import plan
 from kvplan.solver.place.trade import frontier
 from kvplan.solver.verify import violations
 from support.cli import run_kvplan
-from support.placement import pipelines
+from support.placement import pipelines, small_mixture
 
 GIB = 2**30
 
@@ -290,13 +290,31 @@ def test_what_a_placement_does_not_take_beside_it(section: str, value: Any) -> N
         Problem.model_validate({**two_cards(), section: value})
 
 
-def test_other_questions_name_what_decides_a_placement(
+def test_explain_and_explore_as_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "p.yaml"
-    path.write_text(yaml.safe_dump(two_cards()))
+    path.write_text(yaml.safe_dump(small_mixture()))
     outcome = run_kvplan(capsys, "explain", path)
-    assert (outcome.code, outcome.err.startswith("place: expected plan() or kvplan solve")) == (
-        2,
-        True,
-    )
+    assert outcome.code == 0
+    assert "what 1 GiB more buys" in outcome.out
+    outcome = run_kvplan(capsys, "explore", path, "--vary", "ranks.gpu0.quota=1500,2500")
+    assert outcome.code == 0
+    assert outcome.out.startswith("ranks.gpu0.quota,status,blocks:kv,capacity:r,layers:gpu0,")
+    outcome = run_kvplan(capsys, "frontier", path, "--goals", "capacity:r,speed")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+def test_no_request_is_longer_than_the_buffers() -> None:
+    """Half a byte a token: the blocks have room for 288 tokens, the buffers for 274."""
+    data = small_mixture()
+    data["ranks"][0]["quota"] += 225
+    problem = Problem.model_validate(data)
+    answer = plan(problem)
+    assert answer.placement is not None
+    (request,) = answer.requests
+    assert request.capacity == answer.placement.context_tokens == 274
+    assert (request.requested.capacity, request.reduced) == (2_000, True)
+    assert violations(problem, answer) == []
+    longer = request.model_copy(update={"capacity": 288, "history": 287})
+    assert violations(problem, answer.model_copy(update={"requests": (longer,)})) != []
