@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
 
 from kvplan.models import Advice, Infeasible, Problem
 from kvplan.models.errors import InvalidProblem, Remedy, Shortfall
@@ -12,7 +14,7 @@ from kvplan.models.units import exact_bytes, human_bytes
 from kvplan.solver.place.search.placement_search import PlaceSearch
 from kvplan.solver.place.slot_program import Program
 
-MOST_MORE = 2**50
+MOST_MORE, MOST_OTHERS = 2**50, 2**20
 
 
 def refused(problem: Problem, program: Program) -> Infeasible:
@@ -53,9 +55,9 @@ def _short(problem: Problem) -> Iterator[tuple[str, int]]:
             yield rank.name, least
 
 
-def _least(fits: Callable[[int], bool]) -> int | None:
-    """The smallest number of bytes that fits; None where none up to a petabyte does."""
-    if not fits(MOST_MORE):
+def _least(fits: Callable[[int], bool], most: int = MOST_MORE) -> int | None:
+    """The smallest number that fits, bytes by default; None where none up to `most` does."""
+    if not fits(most):
         return None
     low, high = 0, 1
     while not fits(high):
@@ -84,6 +86,7 @@ def _remedies(problem: Problem, short: list[tuple[str, int]]) -> Iterator[Remedy
         text = f"give rank {name} {exact_bytes(count)} more"
         yield Remedy(f"ranks.{name}.quota", rank.quota_bytes, to, text)
     yield from _shorter(problem)
+    yield from _looser(problem)
     yield from _variants(problem)
 
 
@@ -98,6 +101,29 @@ def _variants(problem: Problem) -> Iterator[Remedy]:
         if _fits(changed):
             change = item_path("variants", problem.variants, index)
             yield Remedy(change, None, variant.name, f"variant {variant.name}")
+
+
+def _looser(problem: Problem) -> Iterator[Remedy]:
+    """The nearest bound of each row on layers or experts that lets some of them lie elsewhere."""
+    for index, row in enumerate(problem.constraints):
+        for bound, side in (("min", -1), ("max", 1)):
+            now = getattr(row, bound)
+            if now is None:
+                continue
+            start = int(now // 1) if side < 0 else -int(-now // 1)
+            more = _least(partial(_fits_bounded, problem, index, bound, start, side), MOST_OTHERS)
+            if more is not None:
+                to, change = start + side * more, f"constraints[{index}].{bound}"
+                word = "at least" if side < 0 else "at most"
+                text = f"{' + '.join(row.terms)}: {word} {to} instead of {now}"
+                yield Remedy(change, str(now), to, text)
+
+
+def _fits_bounded(problem: Problem, at: int, bound: str, start: int, side: int, more: int) -> bool:
+    """Whether a placement fits with one bound moved by so many layers or experts."""
+    rows = list(problem.constraints)
+    rows[at] = rows[at].model_copy(update={bound: Fraction(start + side * more)})
+    return _fits(problem.model_copy(update={"constraints": tuple(rows)}))
 
 
 def _shorter(problem: Problem) -> Iterator[Remedy]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvplan.models import Plan
+from kvplan.models import Infeasible, Plan
+from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.llamacpp import FLAGS, build
 from kvplan.models.engines.llamacpp.budget import compute_buffer, estimates, rank_budget
 from kvplan.models.engines.registry import Settings
@@ -31,6 +34,14 @@ CONFIG: dict[str, Any] = {
     "hidden_size": 4096,
     "vocab_size": 128_256,
     "max_position_embeddings": 131_072,
+}
+
+MIXTURE = {
+    "model_type": "qwen3_moe",
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "decoder_sparse_step": 1,
 }
 
 
@@ -163,3 +174,38 @@ def _longest(out: str) -> int:
     found = re.search(r"(?:largest context that starts|maximum model length is): (\d+)", out)
     assert found is not None
     return int(found[1])
+
+
+@pytest.mark.parametrize("weights_gib", [20, 23, 40])
+def test_what_goes_to_the_host_is_the_least(weights_gib: int) -> None:
+    """A card that is too small: the most layers that fit, and one more does not."""
+    given = {"weights_bytes": weights_gib * GIB, "ctx_size": 32768}
+    problem = build(LLAMA, settings(**given))
+    with pytest.raises(Infeasible):
+        plan(problem)
+    (name,) = [v.name for v in problem.variants if v.name.startswith("--n-gpu-layers")]
+    layers = int(name.split()[1])
+    assert 0 < layers < 33
+    assert plan(build(LLAMA, settings(**given, n_gpu_layers=str(layers))))
+    with pytest.raises(Infeasible):
+        plan(build(LLAMA, settings(**given, n_gpu_layers=str(layers + 1))))
+
+
+def test_experts_go_to_the_host_layer_by_layer() -> None:
+    known = read_architecture({**CONFIG, "architectures": ["Qwen3MoeForCausalLM"], **MIXTURE})
+    tensors = {f"blk.{at}.ffn_up_exps.weight": GIB for at in range(32)}
+    tensors |= {f"blk.{at}.attn_q.weight": 64 * MIB for at in range(32)}
+    known = replace(known, name="qwen3moe")
+    given = {"weights": Weights(tensors, 34 * GIB, "test"), "ctx_size": 8192, "weights_bytes": None}
+    problem = build(known, settings(**given))
+    (name,) = [v.name for v in problem.variants if v.name.startswith("--n-cpu-moe")]
+    number = int(name.split()[1])
+    assert 0 < number < 32
+    assert plan(build(known, settings(**given, n_cpu_moe=number)))
+    with pytest.raises(Infeasible):
+        plan(build(known, settings(**given, n_cpu_moe=number - 1)))
+
+
+def test_a_card_that_holds_all_keeps_all() -> None:
+    problem = build(LLAMA, settings(ctx_size=8192))
+    assert not [v.name for v in problem.variants if v.name.startswith(("--n-gpu", "--n-cpu"))]

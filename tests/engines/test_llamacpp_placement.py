@@ -13,6 +13,7 @@ from kvplan.models.engines.layers import Architecture, Attention
 from kvplan.models.engines.llamacpp import FLAGS
 from kvplan.models.engines.llamacpp.gguf_placement import placement_problem
 from kvplan.models.engines.registry import Settings
+from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver import plan
 from kvplan.solver.advise.llamacpp_placement import optimize
 from support.cli import run_kvplan
@@ -70,6 +71,63 @@ def test_every_byte_of_the_file_is_placed_once() -> None:
     assert placement is not None
     held = sum(space.layer_bytes + space.expert_bytes for space in placement.spaces)
     assert held == tensors().total_bytes
+
+
+def test_each_card_is_charged_a_compute_buffer() -> None:
+    """Logits and hidden states of a ubatch, and a mask of 2 B x ubatch a token of context."""
+    problem = placement_problem(model(), settings())
+    place = problem.place
+    assert place is not None
+    base = 512 * (262_144 + 16_384) * 4  # of the widest models: this one has no figures
+    for name in ("gpu0", "gpu1"):
+        assert (place.used[name].base, place.used[name].per_token) == (base, 1024)
+    assert place.used["pipelined"].per_token == 4096  # four copies of the inputs
+    assert "host" not in place.used
+    assert "; estimated: compute buffer (" in problem.name
+    placement = plan(problem).placement
+    assert placement is not None
+    buffers = [space.buffer_bytes for space in placement.spaces if space.name != "host"]
+    assert buffers == [base + 1024 * 32768] * 2
+
+
+def test_a_measured_buffer_stands_in() -> None:
+    place = placement_problem(model(), settings(compute_buffer=300 * MIB)).place
+    assert place is not None
+    assert {name: used.base for name, used in place.used.items()} == {
+        "gpu0": 300 * MIB,
+        "gpu1": 300 * MIB,
+    }
+    assert not any(used.per_token for used in place.used.values())
+
+
+def test_without_flash_attention_scores_are_charged() -> None:
+    place = placement_problem(model(), settings(flash_attn="off")).place
+    assert place is not None
+    assert place.used["gpu0"].per_token == 512 * (2 + 4 * 128)
+
+
+def test_variants_are_flags_that_make_room() -> None:
+    problem = placement_problem(model(), settings())
+    assert [variant.name for variant in problem.variants] == [
+        "--cache-type-k q8_0 --cache-type-v q8_0",
+        "--cache-type-k q8_0",
+        "--cache-type-k q4_0 --cache-type-v q4_0",
+        "--ubatch-size 256",
+        "--ubatch-size 128",
+        "--ubatch-size 64",
+    ]
+    held = {variant.name: _tokens(problem, variant.set) for variant in problem.variants}
+    asked = _tokens(problem, ())
+    assert all(tokens > asked for tokens in held.values())
+    assert held["--cache-type-k q4_0 --cache-type-v q4_0"] > held["--cache-type-k q8_0"]
+
+
+def _tokens(problem: Problem, changes: tuple[str, ...]) -> int:
+    """The longest context, of a million, with all layers on cards that are too small for it."""
+    data = problem.model_dump(mode="json", exclude_unset=True)
+    data["constraints"] = [{"terms": {"layers:host": 1}, "max": 0}]
+    data["batches"][0]["requests"][0]["capacity"] = 2**20
+    return plan(Problem.model_validate(apply_overrides(data, changes))).requests[0].capacity
 
 
 def test_the_advice_pastes() -> None:

@@ -5,7 +5,7 @@ What was not measured is estimated, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvplan.models.engines.cards import chip_of, machine_of
@@ -87,17 +87,29 @@ def compute_buffer(architecture: Architecture, settings: Mapping[str, Any]) -> E
     logits over each other, so the larger one is the least; 3/2 of the sum, the most, is by
     judgement. Llama-3-8B at 512: 258.5 MiB of logits and hidden states, as its logs have it.
     """
-    context = context_of(architecture, settings)
-    width = at_least(architecture, "vocabulary") + at_least(architecture, "hidden_dim")
-    base = context.ubatch * width * F32
+    ubatch, output = context_of(architecture, settings).ubatch, output_bytes(architecture, settings)
     cells = [one.cells for one in token_caches(architecture, settings) if one.name != "index"]
-    attention = context.ubatch * sum(cells) * MASK
-    if is_flash_off(settings):
-        scores = context.ubatch * max(cells, default=0) * F32
-        attention += scores * at_least(architecture, "query_heads")
-    size = base + attention
-    said = context.ubatch * (architecture.vocabulary + architecture.hidden_dim) * F32
+    attention = attention_bytes(architecture, settings, cells)
+    size = output + attention
+    said = ubatch * (architecture.vocabulary + architecture.hidden_dim) * F32
     return Estimate(BUFFER, "--compute-buffer", size, max(said, attention), -(-size * 3 // 2))
+
+
+def output_bytes(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """Logits and hidden states of a ubatch, f32."""
+    width = at_least(architecture, "vocabulary") + at_least(architecture, "hidden_dim")
+    return context_of(architecture, settings).ubatch * width * F32
+
+
+def attention_bytes(
+    architecture: Architecture, settings: Mapping[str, Any], cells: Sequence[int]
+) -> int:
+    """Masks over the cells of each cache; scores of the longest one without flash attention."""
+    ubatch = context_of(architecture, settings).ubatch
+    masks = ubatch * sum(cells) * MASK
+    if not is_flash_off(settings):
+        return masks
+    return masks + ubatch * max(cells, default=0) * F32 * at_least(architecture, "query_heads")
 
 
 def _is_metal(settings: Mapping[str, Any]) -> bool:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from kvplan.models.engines.alternatives import laid_over, offering
 from kvplan.models.engines.cards import machine_of
 from kvplan.models.engines.checkpoint.weights import Weights
+from kvplan.models.engines.estimates import Estimate
 from kvplan.models.engines.layers import Architecture, Attention, Latent, Recurrent
-from kvplan.models.engines.llamacpp.caches import layer_row_bytes, layer_state_bytes
-from kvplan.models.engines.llamacpp.flags import PAD, Context, context_of
+from kvplan.models.engines.llamacpp.budget import (
+    MASK,
+    attention_bytes,
+    compute_buffer,
+    output_bytes,
+)
+from kvplan.models.engines.llamacpp.caches import (
+    layer_row_bytes,
+    layer_state_bytes,
+    token_caches,
+)
+from kvplan.models.engines.llamacpp.choices import placement_choices
+from kvplan.models.engines.llamacpp.flags import FLAGS, PAD, Context, context_of
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
+from kvplan.models.place import PIPELINED
 from kvplan.models.plan import PlacementPlan
 from kvplan.models.problem import Problem
 from kvplan.models.units import parse_bytes
@@ -21,6 +35,7 @@ from kvplan.models.units import parse_bytes
 _EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(down|gate|up|gate_up)_(?:ch)?exps\.")
 _LAYER = re.compile(r"blk\.(\d+)\.")
 HOST = "host"
+COPIES = 4
 
 
 def is_placed(settings: Mapping[str, Any]) -> bool:
@@ -35,12 +50,35 @@ def placed_figures(placement: PlacementPlan) -> dict[str, str]:
 
 
 def placement_problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
-    """The problem of placing a file: --card and --host say what there is.
+    """The problem of placing a file, with what else could be launched.
+
+    --card and --host say what there is.
 
     Raises
     ------
     InvalidProblem : no tensors, no card, or kinds of layers that are not placed yet.
     """
+    bare = _problem(architecture, settings)
+    labels = {"batches.context.requests.context.capacity": "--ctx-size"}
+    return offering(
+        bare,
+        labels,
+        placement_choices(settings),
+        lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes)),
+        placed_estimates(architecture, settings),
+    )
+
+
+def placed_estimates(
+    architecture: Architecture, settings: Mapping[str, Any]
+) -> tuple[Estimate, ...]:
+    """The compute buffer of each card, where nobody measured it."""
+    measured = settings["compute_buffer"] is not None
+    return () if measured else (compute_buffer(architecture, settings),)
+
+
+def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
+    """The problem alone."""
     weights = settings.get("weights")
     if weights is None or not weights.tensors:
         raise InvalidProblem.at("--optimize", "a GGUF file (its tensors are placed)", "none")
@@ -67,17 +105,33 @@ def placement_problem(architecture: Architecture, settings: Mapping[str, Any]) -
                 "host": HOST,
                 "layers": runs,
                 "ends": _ends(weights),
-                "used": {
-                    name: {"base": int(settings["compute_buffer"] or 0)}
-                    for name in names
-                    if name != HOST
-                },
+                "used": _buffers(architecture, settings, [n for n in names if n != HOST]),
                 **({"read": read} if read else {}),
             },
             "goals": ["capacity:context"],
             "fill": "none",
         }
     )
+
+
+def _buffers(
+    architecture: Architecture, settings: Mapping[str, Any], cards: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """The compute buffer of each card in use; while cards take turns, masks exist four times.
+
+    (GGML_SCHED_MAX_COPIES: graph inputs of a pipeline, where nothing is overridden.)
+    """
+    if settings["compute_buffer"] is not None:
+        return {name: {"base": int(settings["compute_buffer"])} for name in cards}
+    caches = [one for one in token_caches(architecture, settings) if one.name != "index"]
+    longest = context_of(architecture, settings).cells
+    windows = [one.cells for one in caches if one.window and one.cells < longest]
+    growing = [1] * (len(caches) - len(windows))
+    base = output_bytes(architecture, settings) + attention_bytes(architecture, settings, windows)
+    each = attention_bytes(architecture, settings, growing)
+    masks = (COPIES - 1) * MASK * context_of(architecture, settings).ubatch * len(growing)
+    found = {name: {"base": base, "per_token": each} for name in cards}
+    return found | ({PIPELINED: {"per_token": each + masks}} if len(cards) > 1 else {})
 
 
 def _memories(settings: Mapping[str, Any]) -> list[tuple[str, int, str]]:

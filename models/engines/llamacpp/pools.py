@@ -7,16 +7,16 @@ written as one request over their windows together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kvplan.models.engines.alternatives import laid_over, offering
+from kvplan.models.engines.alternatives import Choice, laid_over, offering
 from kvplan.models.engines.cards import machine_of
 from kvplan.models.engines.estimates import missing_lines
 from kvplan.models.engines.layers import Architecture, refuse_cross
 from kvplan.models.engines.llamacpp.budget import BUFFER, estimates, rank_budget
 from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
-from kvplan.models.engines.llamacpp.choices import choices, labels
+from kvplan.models.engines.llamacpp.choices import choices, labels, on_the_host
 from kvplan.models.engines.llamacpp.flags import (
     FLAGS,
     PAD,
@@ -29,6 +29,7 @@ from kvplan.models.engines.llamacpp.flags import (
 )
 from kvplan.models.engines.llamacpp.gguf_placement import (
     is_placed,
+    placed_estimates,
     placed_figures,
     placement_problem,
 )
@@ -38,6 +39,7 @@ from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
+from kvplan.models.ranks import Rank
 
 SEQUENCE = "sequence"
 
@@ -61,10 +63,36 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     return offering(
         bare,
         labels(bare),
-        choices(settings),
+        (*choices(settings), *_with_host(architecture, settings, bare)),
         lambda changes: _problem(architecture, laid_over(FLAGS, settings, changes)),
         estimates(architecture, settings),
     )
+
+
+def _with_host(
+    architecture: Architecture, settings: Mapping[str, Any], bare: Problem
+) -> Iterator[Choice]:
+    """What goes to the host, where the card is too small and its weights are known."""
+
+    def fits(changes: dict[str, Any]) -> bool:
+        changed = laid_over(FLAGS, settings, changes)
+        rank = Rank.model_validate({"name": "device", **rank_budget(architecture, changed)})
+        return _device_bytes(architecture, changed) <= rank.quota_bytes
+
+    if bare.ranks[0].memory is not None and not fits({}):
+        yield from on_the_host(settings, layer_count(architecture), fits)
+
+
+def _device_bytes(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """Bytes of all caches on the device, in whole blocks as they are allocated."""
+    held, state = 0, state_cache(architecture, settings)
+    for cache in token_caches(architecture, settings):
+        each = cache.key_bytes + cache.value_bytes
+        held += cache.cells * cache.streams * (each - cache.host_key_bytes - cache.host_value_bytes)
+    if state is None:
+        return held
+    each = state.conv_bytes + state.recurrent_bytes - state.host_bytes
+    return held + state.sequences * state.rows * each
 
 
 def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
@@ -175,7 +203,10 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
     if not settings["ctx_size"]:
         lines.append(f"--ctx-size: 0 -> {longest_context(architecture)} (the model's, not fitted)")
     start, count = first_cached(architecture, settings), layer_count(architecture)
-    found = estimates(architecture, settings)
+    placed = is_placed(settings)
+    found = (
+        placed_estimates(architecture, settings) if placed else estimates(architecture, settings)
+    )
     if start:
         lines.append(f"the caches of {min(start, count)} of {count} layers lie on the host")
     return (

@@ -107,6 +107,27 @@ def test_a_refusal_names_the_variants_that_fit() -> None:
     assert named == ["-ctk q8_0 -ctv q8_0", "-ub 256"]
 
 
+def test_a_refusal_says_how_many_layers_may_stay() -> None:
+    """The nearest bound that fits: one layer more on the card does not."""
+    data = two_cards()
+    data["batches"][0]["requests"][0] = {"name": "r", "capacity": 65536}
+    data["goals"] = ["speed"]
+    data["constraints"] = [{"terms": {"layers:gpu1": 1}, "min": 45}]
+    with pytest.raises(Infeasible) as refusal:
+        plan(Problem.model_validate(data))
+    (bound,) = [r for r in refusal.value.remedies if r.change == "constraints[0].min"]
+    assert bound.text == f"layers:gpu1: at least {bound.to} instead of 45"
+    assert isinstance(bound.to, int)
+    for least, fits in ((bound.to, True), (bound.to + 1, False)):
+        data["constraints"][0]["min"] = least
+        problem = Problem.model_validate(data)
+        if fits:
+            assert plan(problem).placement is not None
+        else:
+            with pytest.raises(Infeasible):
+                plan(problem)
+
+
 def test_what_is_short_is_enough_and_a_byte_less_is_not() -> None:
     data = two_cards()
     data["ranks"][2]["quota"] = "40GiB"
