@@ -145,6 +145,8 @@ Image("front.png")
 # The same question to the tools that people use, on 1 December 2026: four models, one request of
 # 131,072 tokens, a bfloat16 cache, then how many such requests four H100s of 80 GB hold. First
 # kvplan, with vLLM 0.33's rules. `by hand` is layers x heads x bytes, with nothing of an engine.
+# Qwen3-32B declares 40,960 positions, so vLLM would refuse the length; its
+# `VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`, here a flag, allows it.
 
 # %%
 shared = {"torch_dtype": "bfloat16", "max_position_embeddings": 131_072}
@@ -205,7 +207,7 @@ def by_hand(ranks):
     }
 
 
-long = ["--max-model-len", str(LONG)]
+long = ["--max-model-len", str(LONG), "--allow-long-max-model-len"]
 ranks = {"tensor-parallel-size": [1, 4]}
 cache = matrix(list(configs), ranks, arguments=[*long, "--kv-cache-memory-bytes", str(64 * GIB)])
 cache["GiB each"] = (cache["kv_bytes"] * LONG / cache["tokens"] / GIB).astype(float).round(3)

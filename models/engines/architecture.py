@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields, text_fields
 from kvplan.models.engines.families.unserved import why_not
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
+from kvplan.models.engines.overrides import Overrides, laid_over, overridden_positions
+from kvplan.models.engines.positions import positions_of
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.loader import load_data
@@ -55,13 +58,13 @@ def load_architecture(source: str | Path) -> Architecture:
 
 
 def load_model(
-    source: str | Path, overrides: Mapping[str, Any] | None = None
+    source: str | Path, overrides: Overrides | None = None
 ) -> tuple[Architecture, Weights | None]:
     """Read a model's layers, and the bytes of its weights where they lie beside it.
 
     Parameters
     ----------
-    overrides : fields laid over the config, sections key by key (vLLM's --hf-overrides).
+    overrides : fields laid over the config, sections key by key.
 
     Raises
     ------
@@ -72,11 +75,16 @@ def load_model(
         path = _only_gguf(path)
     if str(source) != "-" and is_gguf(path):
         if overrides:
-            raise InvalidProblem.at("--hf-overrides", "a config.json to lay over", str(path))
+            raise InvalidProblem.at(overrides.flag, "a config.json to lay over", str(path))
         file = read_gguf(path)
         return gguf_architecture(file.metadata), file.weights
     folder = path if path.is_dir() else path.parent
-    known = read_architecture(_laid_over(load_config(source), overrides or {}))
+    config = load_config(source)
+    if overrides is None:
+        known = read_architecture(config)
+    else:
+        known = read_architecture(laid_over(config, overrides.fields))
+        known = replace(known, positions=overridden_positions(config, overrides))
     beside = str(source) != "-" and (path.is_dir() or path.name == CONFIG)
     return known, folder_weights(folder) if beside else None
 
@@ -103,16 +111,6 @@ def load_config(source: str | Path) -> Mapping[str, Any]:
         raise InvalidProblem.at("config", "a mapping (a model's config.json)", shown(data))
     inner = data.get("config")
     return inner if isinstance(inner, Mapping) and "model_type" not in data else data
-
-
-def _laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Overrides win; a section of both is merged."""
-    merged = dict(config)
-    for key, value in overrides.items():
-        own = merged.get(key)
-        both = isinstance(own, Mapping) and isinstance(value, Mapping)
-        merged[key] = _laid_over(own, value) if both and own is not None else value
-    return merged
 
 
 def read_architecture(config: Mapping[str, Any]) -> Architecture:
@@ -143,6 +141,7 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         read=tuple(fields.read),
         experts=max((fields.count(name, 0) for name in _EXPERTS), default=0),
         kv_dtype=_kv_dtype(config, fields),
+        positions=positions_of(fields.data),
     )
 
 

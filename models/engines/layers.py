@@ -15,9 +15,11 @@ another's keys and values) is no `Layer`; `index` keeps the position among all l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kvplan.models.engines.positions import Positions
 from kvplan.models.errors import InvalidProblem
 
 DTYPE_BITS = {
@@ -201,6 +203,7 @@ class Architecture:
     experts : of a mixture; 0 for a dense model.
     experts_used : of a mixture, those that a token reads.
     kv_dtype : fp8 or nvfp4 where the checkpoint's quantization asks for such a cache; else empty.
+    positions : lengths and rotary parameters, from which each engine derives its own longest.
     """
 
     name: str
@@ -216,6 +219,13 @@ class Architecture:
     experts: int = 0
     experts_used: int = 0
     kv_dtype: str = ""
+    positions: Positions = field(default_factory=Positions)
+
+    @property
+    def lengths(self) -> Mapping[str, int]:
+        """Tokens by the config's keys; without a config, what was declared."""
+        declared = {"max_position_embeddings": self.max_positions} if self.max_positions else {}
+        return self.positions.lengths or declared
 
     @property
     def target(self) -> tuple[Layer, ...]:

@@ -10,6 +10,7 @@ from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.dump import server_of_dump
 from kvplan.models.engines.vllm.launch.defaults import kernel_block
+from kvplan.models.engines.vllm.launch.lengths import check_length
 from kvplan.models.engines.vllm.launch.server import Server, server_of
 from kvplan.models.engines.vllm.launch.versions import NEWEST
 from kvplan.models.engines.vllm.paging.page_question import question_of
@@ -61,6 +62,7 @@ def asked_of_model(
     ------
     InvalidProblem : what the engine would refuse.
     """
+    check_length(architecture, settings)
     server = server_of(architecture, settings)
     step = int(kernel_block(settings, architecture).value)
     name = f"{architecture.name} on vLLM {server.serving.version.text}"

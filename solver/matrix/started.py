@@ -11,7 +11,12 @@ from kvplan.models import InvalidProblem, Plan, Problem
 from kvplan.models.demands import Batch, Request
 from kvplan.models.engines.architecture import load_model
 from kvplan.models.engines.cards import total_bytes
-from kvplan.models.engines.command_line.typed import Budget, config_overrides, typed_settings
+from kvplan.models.engines.command_line.typed import (
+    CONFIG_FLAGS,
+    Budget,
+    config_overrides,
+    typed_settings,
+)
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.reading.overrides import apply_overrides
@@ -62,8 +67,8 @@ def rows_of(
 
 
 @cache
-def _read(model: str, overrides: str) -> Any:
-    return load_model(model, {} if not overrides else config_overrides({"hf_overrides": overrides}))
+def _read(model: str, *given: tuple[str, str]) -> Any:
+    return load_model(model, config_overrides(dict(given)))
 
 
 def _start(combination: Combination) -> Started:
@@ -74,7 +79,9 @@ def _start(combination: Combination) -> Started:
         raise InvalidProblem.at(replicated.partition("=")[0], expected, "several")
     budget = Budget(combination.values.get("gpu"), None, None)
     typed = typed_settings(adapter, line, budget)
-    architecture, weights = _read(combination.model, typed.get("hf_overrides") or "")
+    architecture, weights = _read(
+        combination.model, *((key, typed[key]) for key in CONFIG_FLAGS if typed.get(key))
+    )
     weights = combination.weights or weights
     settings = typed.weighed(weights, architecture)
     if weights is None and "available" not in settings.given and budget.gpu:

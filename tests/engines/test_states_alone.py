@@ -40,7 +40,9 @@ def test_sglang_takes_a_context_of_tokens() -> None:
     assert found["max_mamba_cache_size"] == str(slots)
     assert (found["max_total_num_tokens"], found["K size"]) == ("2048", "0.00 GB")
     assert found["max_running_requests"] == str(slots // 3)
-    more = figures("sglang", "--context-length", "8192")
+    with pytest.raises(InvalidProblem, match="--context-length: expected at most 2048"):
+        figures("sglang", "--context-length", "8192")
+    more = figures("sglang", "--context-length", "8192", "--allow-longer-context")
     assert more["max_total_num_tokens"] == "8192"
 
 

@@ -160,7 +160,6 @@ WINDOWS: dict[str, Any] = {
         ),
         ("Meta-Llama-3.1-8B", "--prefill-context-parallel-size 2", "1 (more is not modelled)"),
         ("gpt-oss-20b", "--dtype bfloat16 --kv-transfer-config {}", "is not modelled"),
-        ("Meta-Llama-3.1-8B", "--rope-scaling {}", "--max-model-len beside it"),
         ("Meta-Llama-3.1-8B", "--compilation-config {cudagraph_mod: NONE}", "'cudagraph_mode'"),
         ("Meta-Llama-3.1-8B", "--attention-config {hisparse_config: {}}", "host pages"),
     ],

@@ -100,11 +100,20 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
     given, lines = getattr(settings, "given", ()), []
     if state_bytes(architecture, settings) and "max_num_seqs" not in given:
         lines.append(f"--max-num-seqs: not given -> {settings['max_num_seqs']} (ATOM's default)")
-    if settings["max_model_len"] is None and architecture.max_positions:
-        lines.append(f"--max-model-len: not given -> {architecture.max_positions} (the model's)")
+    asked, longest = settings["max_model_len"], longest_tokens(architecture, settings)
+    if longest and asked != longest:
+        before = "not given" if asked is None else asked
+        lines.append(f"--max-model-len: {before} -> {longest} (the model's)")
     if any(isinstance(layer, Compressed) for layer in architecture.layers):
         lines.append(f"--block-size: {block_tokens(architecture, settings)} (compressed layers)")
     return (*lines, *(one.line for one in estimates(settings)))
+
+
+def longest_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> int:
+    """--max-model-len, cut to the model's max_position_embeddings (Config.__post_init__)."""
+    own = architecture.lengths.get("max_position_embeddings", 0)
+    asked = settings["max_model_len"]
+    return min(int(asked or own), own or int(asked or 0))
 
 
 def _ranks(settings: Mapping[str, Any], stages: int) -> list[dict[str, Any]]:
@@ -161,7 +170,7 @@ def figures(
         entry, entries = state_bytes(architecture, settings), plan.blocks["state"]
         lines |= {"state entries": str(entries), "state entry_bytes": str(entry)}
         lines["state reserved"] = gib(entries * entry)
-    longest = int(settings["max_model_len"] or architecture.max_positions)
+    longest = longest_tokens(architecture, settings)
     span = tokens * int(settings["decode_context_parallel_size"])
     for percent in SHARES if longest else ():
         need = max(1, -(-(longest * percent // 100) // span))

@@ -23,6 +23,8 @@ from kvplan.models.messages import Misfit, cut, shown
 from kvplan.models.units import bare_bytes
 
 _LONGEST_NOTE = 400
+_ON, _OFF = ("1", "true", "yes", "y"), ("0", "false", "no", "n")
+"""Words of environment variables that are switches."""
 PLAIN = Dialect()
 
 
@@ -92,8 +94,8 @@ class _Reader:
     def _variable(self, flag: Flag, name: str, text: str) -> None:
         if flag.kind != "switch":
             self._take(flag, name, text)
-        elif text.lower() in ("1", "true", "0", "false"):
-            self.given[flag.key] = text.lower() in ("1", "true")
+        elif text.strip().lower() in (*_ON, *_OFF):
+            self.given[flag.key] = text.strip().lower() in _ON
         else:
             self.faults.append(Fault(name, "0 or 1", shown(text)))
 

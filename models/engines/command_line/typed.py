@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kvplan.models.engines.cards import machine_of, total_bytes
 from kvplan.models.engines.command_line.launch_line import Dialect
 from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.estimates import Estimate
+from kvplan.models.engines.overrides import Overrides
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.unified import BEYOND
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.reading.loader import parse_text
 from kvplan.models.units import bare_bytes, parse_bytes
+
+CONFIG_FLAGS: dict[str, Literal["top", "below"]] = {
+    "hf_overrides": "below",
+    "json_model_override_args": "top",
+    "rope_scaling": "below",
+}
+"""Flags that lay fields over a config, and where each merges rotary parameters."""
 
 
 @dataclass(frozen=True)
@@ -110,17 +118,23 @@ def _reached(terms: dict[str, Any], served: tuple[str, ...]) -> dict[str, Any]:
     return {**terms, "total_bytes": total - kept.bytes, "total_range": spread, "kept": None}
 
 
-def config_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields that the command line lays over the config (--hf-overrides).
+def config_overrides(settings: Mapping[str, Any]) -> Overrides | None:
+    """Fields that the command line lays over the config; None without any.
+
+    --hf-overrides of vLLM, --json-model-override-args of SGLang.
 
     Raises
     ------
     InvalidProblem : no JSON mapping.
     """
-    text = settings.get("hf_overrides")
-    if text is None:
-        return {}
-    data = parse_text(text, name="--hf-overrides")
-    if not isinstance(data, dict):
-        raise InvalidProblem.at("--hf-overrides", "JSON, a mapping", shown(text))
-    return data
+    for key, merges in CONFIG_FLAGS.items():
+        flag, text = "--" + key.replace("_", "-"), settings.get(key)
+        if text is None:
+            continue
+        data = parse_text(text, name=flag)
+        if not isinstance(data, dict):
+            raise InvalidProblem.at(flag, "JSON, a mapping", shown(text))
+        if key == "rope_scaling":
+            return Overrides(flag, {"rope_scaling": data}, ropes_standard=True)
+        return Overrides(flag, data, merges)
+    return None

@@ -202,6 +202,7 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
         lines.append(f"--parallel: auto -> {SERVER_SEQUENCES} ({why})")
     if not settings["ctx_size"]:
         lines.append(f"--ctx-size: 0 -> {longest_context(architecture)} (the model's, not fitted)")
+    lines += _overlong(architecture, settings)
     start, count = first_cached(architecture, settings), layer_count(architecture)
     placed = is_placed(settings)
     found = (
@@ -214,6 +215,15 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
         *missing_lines(architecture, found, BUFFER),
         *(one.line for one in found),
     )
+
+
+def _overlong(architecture: Architecture, settings: Mapping[str, Any]) -> list[str]:
+    """A warning of the engine, which allocates all the same (llama_context, n_ctx_train)."""
+    trained, cells = longest_context(architecture), context_of(architecture, settings).cells
+    if not settings["ctx_size"] or not 0 < trained < cells:
+        return []
+    why = f"trained with {trained}: llama.cpp warns, {SERVER} caps a slot at that"
+    return [f"--ctx-size: {cells} a sequence ({why})"]
 
 
 def figures(

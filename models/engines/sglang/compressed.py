@@ -15,9 +15,9 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture, Compressed, Layer
 from kvplan.models.engines.sglang.budget import rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import stage_layers
+from kvplan.models.engines.sglang.launch.context import context_tokens
 from kvplan.models.engines.sglang.launch.flags import (
     chunk_tokens,
-    context_tokens,
     draft_tokens,
     estimated_requests,
     ratio_rule,

@@ -8,8 +8,8 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.sglang.cells import cells, has_window_pool
 from kvplan.models.engines.sglang.compressed import compressed_figures, is_compressed
+from kvplan.models.engines.sglang.launch.context import context_tokens
 from kvplan.models.engines.sglang.launch.flags import (
-    context_tokens,
     estimated_requests,
     wanted_requests,
 )

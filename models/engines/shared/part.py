@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.llamacpp.flags import context_of
 from kvplan.models.engines.registry import Flag, Settings
-from kvplan.models.engines.sglang.launch.flags import context_tokens
+from kvplan.models.engines.sglang.launch.context import context_tokens
 from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.unified import BEYOND, SYSTEM
 from kvplan.models.errors import InvalidProblem

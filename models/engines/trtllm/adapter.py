@@ -13,6 +13,7 @@ from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
 from kvplan.models.engines.trtllm.choices import choices, labels
 from kvplan.models.engines.trtllm.flags import FLAGS, SERVER, SERVER_REQUESTS, requests_of
+from kvplan.models.engines.trtllm.lengths import length_line, longest_tokens
 from kvplan.models.engines.trtllm.manager import (
     Ask,
     Bounds,
@@ -37,7 +38,7 @@ def manager_of(architecture: Architecture, settings: Mapping[str, Any]) -> Manag
     (the long one may shrink under FIT_TO_QUOTA), and a prefill of --max_num_tokens. The ratio comes
     from --avg_seq_len, a batch of such requests; else from the constraints.
     """
-    longest = int(settings["max_seq_len"] or architecture.max_positions)
+    longest = longest_tokens(architecture, settings)
     others = requests_of(settings) - 1
     if longest < 1 or others < 0:
         found = shown(settings["max_seq_len"] if longest < 1 else settings["max_batch_size"])
@@ -93,8 +94,8 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
         served = requests_of(settings) > 1
         why = f"{SERVER}'s default" if served else f"one request; {SERVER} takes {SERVER_REQUESTS}"
         lines.append(f"--max_batch_size: not given -> {requests_of(settings)} ({why})")
-    if settings["max_seq_len"] is None:
-        lines.append(f"--max_seq_len: not given -> {architecture.max_positions} (the model's)")
+    if line := length_line(architecture, settings):
+        lines.append(line)
     if int(settings["pp_size"]) > 1:
         stage, count = widest_stage(architecture, settings)
         lines.append(f"--pp_size: the manager of stage {stage} of {count}, the widest")

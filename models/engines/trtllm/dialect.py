@@ -35,6 +35,7 @@ DIALECT = Dialect(
     harmless={**_names(_SWITCHES, "switch"), **_names(_VALUES, "value")},
     measured=_names(_MEASURED_VALUES, "value"),
     refused=_REFUSED,
+    variables={"TLLM_ALLOW_LONG_MAX_MODEL_LEN": "--allow_long_max_model_len"},
     aliases={
         "--ep-size": "--moe-expert-parallel-size",
         "--cluster-size": "--moe-cluster-parallel-size",

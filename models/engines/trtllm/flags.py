@@ -41,6 +41,7 @@ FLAGS = (
     Flag("--max_beam_width", "word", "1", "more are not modelled", ("1",)),
     Flag("--tokens_per_block", "count", 32, "tokens of a block"),
     Flag("--max_seq_len", "count", None, "longest request in tokens; default the model's"),
+    Flag("--allow_long_max_model_len", "switch", None, "TLLM_ALLOW_LONG_MAX_MODEL_LEN=1"),
     Flag("--max_batch_size", "count", None, "requests at once; trtllm-serve's default is 2048"),
     Flag("--max_num_tokens", "count", 8192, "tokens of a step"),
     Flag("--avg_seq_len", "count", None, "tokens of a typical request; decides the ratio"),

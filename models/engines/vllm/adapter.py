@@ -11,6 +11,7 @@ from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.budget import estimates
 from kvplan.models.engines.vllm.figures import concurrency, gib, printed_tokens
 from kvplan.models.engines.vllm.launch.choices import labels, laid_over, variants
+from kvplan.models.engines.vllm.launch.lengths import check_length
 from kvplan.models.engines.vllm.launch.server import Server, server_of
 from kvplan.models.engines.vllm.pool_problem import POOL, longest_length
 from kvplan.models.engines.vllm.refusals import STATES, largest_requests, refused
@@ -19,7 +20,13 @@ from kvplan.models.problem import Problem
 
 
 def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
-    """Make the problem whose plan is what vLLM would do, to the block."""
+    """Make the problem whose plan is what vLLM would do, to the block.
+
+    Raises
+    ------
+    InvalidProblem : what vLLM refuses before it measures anything.
+    """
+    check_length(architecture, settings)
     server = server_of(architecture, settings)
     name = f"{architecture.name} on vLLM {server.serving.version.text}"
     guessed = estimates(architecture, settings, server.serving.version)

@@ -5,36 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.models.engines.command_line.launch_line import human_count
 from kvplan.models.engines.layers import Architecture, Compressed
 from kvplan.models.engines.vllm.block_groups import Serving
 from kvplan.models.engines.vllm.launch.attention_config import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens
-from kvplan.models.engines.vllm.launch.flags import HUMAN
+from kvplan.models.engines.vllm.launch.lengths import length_tokens
 from kvplan.models.engines.vllm.launch.retired import check_supported
 from kvplan.models.engines.vllm.launch.runner import batches_in_flight
 from kvplan.models.engines.vllm.launch.speculation import speculation
 from kvplan.models.engines.vllm.launch.versions import Version, version_of
 from kvplan.models.errors import InvalidProblem
-from kvplan.models.messages import Misfit, shown
-
-
-def length_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[int, bool]:
-    """Longest request, and whether it may shrink (auto, -1); 128k is 128,000, 128K 131,072."""
-    text = settings["max_model_len"]
-    if text is None or text.lower() in ("auto", "-1"):
-        if not architecture.max_positions:
-            raise InvalidProblem.at("--max-model-len", "tokens (the config names none)", "none")
-        return architecture.max_positions, text is not None
-    try:
-        tokens = human_count(text, HUMAN)
-    except Misfit as error:
-        raise InvalidProblem.at("--max-model-len", error.expected, error.got) from None
-    if tokens is None and text.isdecimal():
-        tokens = int(text)
-    if tokens is None or tokens < 1:
-        raise InvalidProblem.at("--max-model-len", "tokens, or auto", shown(text))
-    return tokens, False
 
 
 def _checked_steps(settings: Mapping[str, Any], version: Version, length: int, step: int) -> None:

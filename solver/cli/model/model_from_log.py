@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kvplan.models import InvalidProblem, Problem
@@ -64,8 +64,23 @@ def both_arguments(start: Start, adapter: Any, typed: Sequence[str]) -> tuple[li
         for name, value in flags_of(start)
         if name in open_flags
     ]
+    shown += [(flag, "") for flag in _unbounded(adapter, {name for name, _ in shown})]
     exact = _with_exact_rooms(start, shown)
     return _before(exact, typed), _before(shown, typed)
+
+
+_LENGTHS = {
+    "--max-model-len": "--allow-long-max-model-len",
+    "--context-length": "--allow-longer-context",
+    "--max_seq_len": "--allow_long_max_model_len",
+}
+"""Flags of a length, and those that allow one above the model's own."""
+
+
+def _unbounded(adapter: Any, shown: Collection[str]) -> list[str]:
+    """What allows a length of the log, whatever the config says: the engine did start with it."""
+    names = {flag.name for flag in adapter.FLAGS}
+    return [allowed for name, allowed in _LENGTHS.items() if name in shown and allowed in names]
 
 
 def _switch(name: str, value: str) -> tuple[str, str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from kvplan.models import Problem
 from kvplan.models.engines.layers import Architecture
-from kvplan.models.engines.sglang.launch.flags import chunk_tokens, context_tokens
+from kvplan.models.engines.sglang.launch.context import context_tokens
+from kvplan.models.engines.sglang.launch.flags import chunk_tokens
 from kvplan.models.engines.sglang.launch.resolve import resolve
 from kvplan.models.engines.vllm.launch.server import server_of
 from kvplan.models.engines.vllm.refusals import refused_counts

@@ -190,7 +190,6 @@ _NOT_MODELLED = {
     "swa-prefix-tails": "cached tails of the window pool",
     "c128-page-size": "pages of ratio 128",
     "disaggregation-decode-extra-slots": "pools of a decode role",
-    "json-model-override-args": "a changed config; change config.json itself",
     "dllm-algorithm": "diffusion models",
     "uno-lora-path": "UNO",
     "config": "a file of flags; write its flags on the line",
@@ -240,6 +239,7 @@ DIALECT = Dialect(
     },
     abbreviates=True,
     variables={
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "--allow-longer-context",
         "SGLANG_PP_LAYER_PARTITION": "--pp-layer-partition",
         "SGLANG_SWA_EVICTION_INTERVAL": "--swa-eviction-interval",
     },

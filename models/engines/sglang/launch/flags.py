@@ -55,6 +55,13 @@ FLAGS = (
     Flag("--dsa-decode-backend", "word", None, "sparse attention: decides the rows"),
     Flag("--context-length", "count", None, "longest request in tokens; default the model's"),
     Flag(
+        "--allow-longer-context",
+        "switch",
+        None,
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1",
+    ),
+    Flag("--json-model-override-args", "word", None, "JSON laid over the model's config"),
+    Flag(
         "--kv-cache-dtype",
         "word",
         "auto",
@@ -190,14 +197,6 @@ def wanted_requests(settings: Mapping[str, Any]) -> int | None:
 def estimated_requests(tokens: int, context: int) -> int:
     """Requests without --max-running-requests: 512 a context's worth of tokens, 2048 to 4096."""
     return max(FEWEST, min(MOST, tokens * PER_CONTEXT // context))
-
-
-UNNAMED_CONTEXT = 2048
-
-
-def context_tokens(architecture: Architecture, settings: Mapping[str, Any]) -> int:
-    """--context-length, or the model's; 2048 where neither says it (get_context_length)."""
-    return int(settings["context_length"] or architecture.max_positions or UNNAMED_CONTEXT)
 
 
 def draft_tokens(settings: Mapping[str, Any]) -> int:

@@ -16,7 +16,8 @@ from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.budget import estimates
 from kvplan.models.engines.sglang.classes import NO_EXTRA_BUFFER, SPARSE_CLASSES, STATE_CLASSES
 from kvplan.models.engines.sglang.launch.backends import chip_text, derive_backend
-from kvplan.models.engines.sglang.launch.flags import FLAGS, UNNAMED_CONTEXT, chunk_tokens
+from kvplan.models.engines.sglang.launch.context import context_tokens, derive_context
+from kvplan.models.engines.sglang.launch.flags import FLAGS, chunk_tokens
 from kvplan.models.engines.sglang.launch.speculation import derive_speculation
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
@@ -40,9 +41,8 @@ def resolve(architecture: Architecture, settings: Mapping[str, Any]) -> Settings
         return given
     found = Derivation(given, SOURCE)
     _derive_chunk(found)
-    if not architecture.max_positions:
-        found.default("--context-length", UNNAMED_CONTEXT, "the config names none")
     if architecture.model_type:
+        derive_context(architecture, found)
         chip = chip_of(found.get("gpu"))
         _derive_sparse(architecture, found, chip)
         _derive_compressed(architecture, found)
@@ -161,7 +161,7 @@ def _refuse_without_buffer(found: Derivation) -> None:
 
 def _derive_share(architecture: Architecture, found: Derivation) -> None:
     """aiter with a context above 8192 takes 0.85 of the share (attention_hook.py)."""
-    context = int(found["context_length"] or architecture.max_positions or 0)
+    context = context_tokens(architecture, found.values)
     share = found["mem_fraction_static"]
     if found["attention_backend"] == "aiter" and context > 8192 and share is not None:
         found.set("--mem-fraction-static", share * 85 / 100, "aiter, context above 8192")

@@ -26,13 +26,13 @@ from kvplan.models.engines.vllm.launch.defaults import (
     step_tokens,
     utilization,
 )
+from kvplan.models.engines.vllm.launch.lengths import length_lines, length_tokens
 from kvplan.models.engines.vllm.launch.model_dtype import model_dtype
 from kvplan.models.engines.vllm.launch.retired import retired_text
 from kvplan.models.engines.vllm.launch.runner import async_scheduling, batches_in_flight, v2_runner
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.launch.state_defaults import prefix_caching, state_dtype, state_mode
 from kvplan.models.engines.vllm.launch.versions import NEWEST, Version, version_of
-from kvplan.models.engines.vllm.serving import length_tokens
 from kvplan.models.units import human_bytes
 
 
@@ -73,9 +73,7 @@ def _general(
         said = retired_text(architecture, version)
         reason = f"the newest known, {newest}" + (f"; but {said}" if said else "")
         yield Derived("--engine-version", version.text, reason)
-    if settings["max_model_len"] is None:
-        length = length_tokens(architecture, settings)[0]
-        yield Derived("--max-model-len", length, "the config's max_position_embeddings")
+    yield from length_lines(architecture, settings, version)
     yield model_dtype(architecture, settings)
     if architecture.kv_dtype:
         yield kv_dtype(settings, architecture)

@@ -25,9 +25,6 @@ def check_other_flags(
     if contexts != 1:
         flag = "--prefill-context-parallel-size"
         raise InvalidProblem.at(flag, "1 (more is not modelled)", str(contexts))
-    if settings["rope_scaling"] is not None and settings["max_model_len"] is None:
-        expected = "--max-model-len beside it (the length it would derive is not modelled)"
-        raise InvalidProblem.at("--rope-scaling", expected, shown(settings["rope_scaling"]))
     check_indexer(architecture, settings)
     several = len({spec.family for spec in specs}) > 1
     apart = several and not settings["disable_hybrid_kv_cache_manager"]

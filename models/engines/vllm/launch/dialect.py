@@ -146,6 +146,7 @@ DIALECT = Dialect(
     ),
     aliases=_SHORT,
     variables={
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "--allow-long-max-model-len",
         "VLLM_USE_V2_MODEL_RUNNER": "--v2-model-runner",
         "VLLM_PP_LAYER_PARTITION": "--pp-layer-partition",
         "VLLM_KV_CACHE_LAYOUT": "--kv-cache-layout",

@@ -30,6 +30,7 @@ FLAGS = (
     Flag("--kv-cache-dtype", "word", "auto", "element of keys and values", KV_DTYPES),
     Flag("--block-size", "count", None, "tokens of a block"),
     Flag("--max-model-len", "word", None, "longest request in tokens; auto or -1: what fits"),
+    Flag("--allow-long-max-model-len", "switch", None, "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"),
     Flag(
         "--max-num-batched-tokens",
         "count",
@@ -88,7 +89,7 @@ FLAGS = (
     Flag("--kv-transfer-config", "word", None, "JSON of a KV connector"),
     Flag("--attention-config", "word", None, "JSON: backend", aliases=("-ac",)),
     Flag("--runner", "word", "auto", "generate", ("auto", "generate")),
-    Flag("--rope-scaling", "word", None, "JSON; --max-model-len beside it"),
+    Flag("--rope-scaling", "word", None, "JSON, of older versions; now --hf-overrides"),
     Flag("--estimate-graphs", "switch", None, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
     Flag("--hf-overrides", "word", None, "JSON laid over the model's config"),
     Flag(

@@ -14,13 +14,14 @@ from kvplan.models.engines.vllm.budget import quota_of, rank_budget
 from kvplan.models.engines.vllm.graphs import captures
 from kvplan.models.engines.vllm.launch.connectors import check_other_flags
 from kvplan.models.engines.vllm.launch.defaults import sequences
+from kvplan.models.engines.vllm.launch.lengths import length_tokens
 from kvplan.models.engines.vllm.launch.speculation import speculation
 from kvplan.models.engines.vllm.paging.alignment import stage_layers
 from kvplan.models.engines.vllm.paging.grouping import layout_of
 from kvplan.models.engines.vllm.paging.page_specs import specs_of
 from kvplan.models.engines.vllm.pool_problem import Worker, problem_of
 from kvplan.models.engines.vllm.refusals import check_sharing, check_specs, states_text
-from kvplan.models.engines.vllm.serving import length_tokens, serving_of
+from kvplan.models.engines.vllm.serving import serving_of
 from kvplan.models.engines.vllm.spec import Spec
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.problem import Problem

@@ -21,10 +21,10 @@ KEYS = Keys(
     read=(
         *("method", "model", "num_speculative_tokens", "kv_cache_dtype", "parallel_drafting"),
         *("use_heterogeneous_vocab", "disable_padded_drafter_batch"),
-        *("draft_tensor_parallel_size", "tensor_parallel_size"),
+        *("draft_tensor_parallel_size", "tensor_parallel_size", "max_model_len"),
     ),
     harmless=(
-        *("quantization", "max_model_len", "revision", "code_revision", "enforce_eager"),
+        *("quantization", "revision", "code_revision", "enforce_eager"),
         *("moe_backend", "attention_backend", "prompt_lookup_max", "prompt_lookup_min"),
         *("disable_by_batch_size", "disable_logprobs", "num_speculative_tokens_per_batch_size"),
         *("suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests"),
@@ -49,6 +49,8 @@ class Speculation:
     Attributes
     ----------
     dtype : of a separate draft's weights; empty for layers of the target itself.
+    architecture : of a separate draft; None for layers of the target itself.
+    length : what the JSON sets for the draft's max_model_len; 0 leaves it to its config.
     kv_dtype : what the JSON sets for the draft's cache; None leaves the target's.
     parallel, mixed_vocabulary, unpadded : keys that the model runner does not take.
     """
@@ -58,6 +60,8 @@ class Speculation:
     layers: tuple[Layer, ...] = field(default=())
     dtype: str = ""
     kv_dtype: str | None = None
+    architecture: Architecture | None = None
+    length: int = 0
     parallel: bool = False
     mixed_vocabulary: bool = False
     unpadded: bool = False
@@ -87,6 +91,7 @@ def speculation(architecture: Architecture, settings: Mapping[str, Any]) -> Spec
         method,
         _tokens(data),
         kv_dtype=_kv_dtype(data, version),
+        length=_length(data),
         parallel=bool(data.get("parallel_drafting")),
         mixed_vocabulary=bool(data.get("use_heterogeneous_vocab")),
         unpadded=bool(data.get("disable_padded_drafter_batch")),
@@ -95,7 +100,7 @@ def speculation(architecture: Architecture, settings: Mapping[str, Any]) -> Spec
         return draft
     if "model" in data and not (architecture.draft and draft.is_mtp):
         other = _other(str(data["model"]))
-        return replace(draft, layers=other.target, dtype=other.dtype)
+        return replace(draft, layers=other.target, dtype=other.dtype, architecture=other)
     if not draft.is_mtp:
         expected = f'"model": the draft\'s config.json, for method {method}'
         raise InvalidProblem.at(FLAG, expected, shown(data))
@@ -144,6 +149,16 @@ def _tokens(data: Mapping[str, Any]) -> int:
         expected = f"num_speculative_tokens from 1 to {MOST_DRAFTS}"
         raise InvalidProblem.at(FLAG, expected, shown(tokens))
     return tokens
+
+
+def _length(data: Mapping[str, Any]) -> int:
+    """max_model_len of the draft; 0 without one."""
+    length = data.get("max_model_len")
+    if length is None:
+        return 0
+    if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+        raise InvalidProblem.at(f"{FLAG}.max_model_len", "tokens", shown(length))
+    return length
 
 
 def _kv_dtype(data: Mapping[str, Any], version: Version) -> str | None:

@@ -138,6 +138,11 @@ class Version:
         return self.number >= (0, 27, 0)
 
     @property
+    def takes_yarn_as_scaled(self) -> bool:
+        """YaRN's factor is left out: max_position_embeddings is taken to be the scaled length."""
+        return self.number >= (0, 30, 0)
+
+    @property
     def window_includes_edge(self) -> bool:
         """Cohere-2's windows hold one token more than sliding_window (models/commandr.py)."""
         return self.number >= (0, 29, 0)
