@@ -20,6 +20,14 @@ ROPE_KEYS = ("rope_scaling", "rope_parameters")
 """The same field, before and since transformers 5; of both in one config the first rules."""
 LENGTHLESS = frozenset({"bloom", "mamba", "mamba2", "falcon_mamba"})
 """Model types whose configuration class declares no length, so that none is taken from it."""
+BY_KIND = frozenset(
+    {
+        *("gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "olmo3", "step3p5", "step3p7"),
+        "deepseek_v4",
+    }
+)
+"""Model types whose class gives each kind of layer rotary parameters of its own (transformers 5.19,
+and vLLM's own classes), also where a config has one section."""
 _LEGACY = {"su": "longrope", "mrope": "default"}
 _WITH_ORIGINAL = ("llama3", "yarn", "longrope")
 
@@ -49,7 +57,7 @@ class Positions:
     ----------
     lengths : tokens by the config's own key.
     ropes : rotary parameters; one for each kind of layer where the config nests them.
-    nested : whether it does.
+    nested : whether it does, or its class does.
     original : original_max_position_embeddings beside the rotary parameters, as Phi-3 has it.
     """
 
@@ -66,7 +74,8 @@ def positions_of(part: Mapping[str, Any]) -> Positions:
     original = _count(part.get("original_max_position_embeddings")) or 0
     longest = next(iter(lengths.values()), 0)
     ropes = tuple(_standard(one, original, longest) for one in sections)
-    return Positions(lengths, ropes, len(sections) != 1, original)
+    nested = len(sections) != 1 or part.get("model_type") in BY_KIND
+    return Positions(lengths, ropes, nested, original)
 
 
 def overridden(positions: Positions, section: Mapping[str, Any]) -> Positions:

@@ -26,7 +26,11 @@ from support.cli import run_kvplan
 from support.vllm_server import CONFIGS
 
 QWEN = CONFIGS["Qwen3-32B"]  # 40,960 positions
-NAMELESS = {key: value for key, value in QWEN.items() if key != "max_position_embeddings"}
+NAMELESS = {  # with a class of its own, whose defaults are not at hand
+    **{key: value for key, value in QWEN.items() if key != "max_position_embeddings"},
+    "model_type": "internlm2",
+    "architectures": ["InternLM2ForCausalLM"],
+}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
 PHI = {
     "model_type": "phi3",
@@ -43,6 +47,7 @@ BLOOM = {"model_type": "bloom", "architectures": ["BloomForCausalLM"], "torch_dt
 BLOOM |= {"n_layer": 2, "n_head": 32, "hidden_size": 4096}
 GEMMA = {
     **CONFIGS["gemma-3-4b-it"]["text_config"],
+    "sliding_window_pattern": 6,
     "max_position_embeddings": 131_072,
     "rope_scaling": {"rope_type": "linear", "factor": 8.0},
 }
@@ -72,6 +77,10 @@ DECLARED = {
         {**QWEN, "rope_scaling": {"type": "yarn", "factor": 4.0}},
         *(both(163_840), both(40_960), 40_960),
     ),
+    "left to its class": Length(
+        {key: value for key, value in QWEN.items() if key != "max_position_embeddings"},
+        *(both(32_768), both(32_768), 32_768),
+    ),
     "linear": Length(
         {**QWEN, "rope_scaling": {"rope_type": "linear", "factor": 4.0}},
         *(both(163_840), both(163_840), 163_840),
@@ -88,7 +97,7 @@ DECLARED = {
         {**QWEN, "rope_parameters": BY_KIND}, both(327_680), both(327_680), 40_960
     ),
     "longrope": Length(PHI, (4096, 131_072), (4096, 131_072), 131_072),
-    "Gemma 3": Length(GEMMA, both(131_072), both(131_072), 1_048_576),
+    "Gemma 3": Length(GEMMA, both(131_072), both(131_072), 131_072),
     "DeepSeek": Length(CONFIGS["DeepSeek-R1"], both(163_840), both(163_840), 163_840),
     "model_max_length above": Length(
         {**QWEN, "model_max_length": 262_144}, both(262_144), both(262_144), 262_144
@@ -120,8 +129,7 @@ def test_a_declared_length_is_the_engines(name: str, tmp_path: Path) -> None:
     known = architecture(tmp_path, case.config, None)
     assert [vllm_length(known, version) for version in ("0.19.0", "0.29.0")] == [case.old] * 2
     assert [vllm_length(known, version) for version in ("0.30.0", "0.33.0")] == [case.new] * 2
-    if name != "Gemma 3":  # transformers scales each of its kinds of layer apart
-        assert model_context(known) == case.sglang
+    assert model_context(known) == case.sglang
 
 
 NESTED = CONFIGS["Qwen3.5-27B"]  # 262,144 positions in its text_config

@@ -33,9 +33,9 @@ def model_context(architecture: Architecture) -> int:
     have in every config, and where each kind of layer has parameters of its own.
     """
     lengths, positions = architecture.lengths, architecture.positions
-    tokens = next((lengths[key] for key in _KEYS if key in lengths), UNNAMED_CONTEXT)
-    if positions.nested or not positions.ropes:
-        return tokens
+    tokens = next((lengths[key] for key in _KEYS if key in lengths), 0)
+    if not tokens or positions.nested or not positions.ropes:
+        return tokens or UNNAMED_CONTEXT
     (rope,) = positions.ropes
     scaled = not rope.original and rope.kind != "llama3"
     return int(tokens * (rope.factor or Fraction(1))) if scaled else tokens
