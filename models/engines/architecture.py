@@ -141,7 +141,7 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         read=tuple(fields.read),
         experts=max((fields.count(name, 0) for name in _EXPERTS), default=0),
         kv_dtype=_kv_dtype(config, fields),
-        positions=positions_of(fields.data),
+        positions=positions_of(fields.data, fields.given),
     )
 
 

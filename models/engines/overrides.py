@@ -48,12 +48,12 @@ def laid_over(config: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
 
 def overridden_positions(config: Mapping[str, Any], overrides: Overrides) -> Positions:
     """Positions of the text model with overrides over them."""
-    merged = laid_over(config, overrides.fields)
-    path = text_fields(merged).path.split(".")[1:]
+    fields = text_fields(laid_over(config, overrides.fields))
+    path = fields.path.split(".")[1:]
     base, given = _part(config, path), rope_section(_part(overrides.fields, path))
     if overrides.ropes_standard and given:
-        return positions_of({**text_fields(merged).data, "rope_scaling": given})
-    lengths = positions_of({**text_fields(merged).data, "rope_scaling": None} | _own(base))
+        return positions_of({**fields.data, "rope_scaling": given}, fields.given)
+    lengths = positions_of({**fields.data, "rope_scaling": None} | _own(base), fields.given)
     if not given:
         return lengths
     merges = overrides.ropes_merge == ("below" if path else "top")

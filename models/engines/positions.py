@@ -6,7 +6,7 @@ What an engine makes of them is its own rule (`vllm/launch/lengths.py`, `sglang/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -59,23 +59,31 @@ class Positions:
     ropes : rotary parameters; one for each kind of layer where the config nests them.
     nested : whether it does, or its class does.
     original : original_max_position_embeddings beside the rotary parameters, as Phi-3 has it.
+    declared : whether the config itself names a length; else its class's default stands in, and no
+        length is refused for it.
     """
 
     lengths: Mapping[str, int] = field(default_factory=dict)
     ropes: tuple[Rope, ...] = ()
     nested: bool = False
     original: int = 0
+    declared: bool = True
 
 
-def positions_of(part: Mapping[str, Any]) -> Positions:
-    """Read the part of a config that describes the text model."""
+def positions_of(part: Mapping[str, Any], given: Collection[str] = LENGTH_KEYS) -> Positions:
+    """Read the part of a config that describes the text model.
+
+    Parameters
+    ----------
+    given : keys that the config has itself; the others of `part` are defaults of its class.
+    """
     lengths = {key: count for key in LENGTH_KEYS if (count := _count(part.get(key))) is not None}
     sections = _sections(rope_section(part))
     original = _count(part.get("original_max_position_embeddings")) or 0
     longest = next(iter(lengths.values()), 0)
     ropes = tuple(_standard(one, original, longest) for one in sections)
     nested = len(sections) != 1 or part.get("model_type") in BY_KIND
-    return Positions(lengths, ropes, nested, original)
+    return Positions(lengths, ropes, nested, original, any(key in given for key in lengths))
 
 
 def overridden(positions: Positions, section: Mapping[str, Any]) -> Positions:

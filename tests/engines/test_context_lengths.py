@@ -177,6 +177,17 @@ def test_a_config_without_a_length_is_asked_for_one(tmp_path: Path) -> None:
     assert vllm.build(known, longer).batches[0].requests[0].capacity == 200_000
 
 
+def test_a_length_that_a_config_leaves_to_its_class_is_not_refused(tmp_path: Path) -> None:
+    bare = {key: value for key, value in QWEN.items() if key != "max_position_embeddings"}
+    known = architecture(tmp_path, bare, None)
+    given = read_settings(vllm.FLAGS, ["--available", "90GiB", "--max-model-len", "40960"], {})
+    assert vllm.build(known, given).batches[0].requests[0].capacity == 40_960
+    line = "--max-model-len: 40960 (above 32768 (its class's default): VLLM_ALLOW_LONG_MAX_MODEL_LEN=1)"
+    assert line in vllm.assumptions(known, given)
+    longer = read_settings(sglang.FLAGS, ["--available", "9GiB", "--context-length", "40960"], {})
+    assert sglang.build(known, longer)
+
+
 def model(
     capsys: pytest.CaptureFixture[str], folder: Path, line: str, config: dict[str, Any] = QWEN
 ) -> Any:

@@ -64,7 +64,7 @@ def derive_context(architecture: Architecture, found: Derivation) -> None:
 
 def _check(architecture: Architecture, asked: int, allowed: bool, whose: str) -> None:
     """Refuse a context above what a config says; one that says nothing passes."""
-    known = any(key in architecture.lengths for key in _KEYS)
+    known = architecture.positions.declared and any(key in architecture.lengths for key in _KEYS)
     if allowed or not (known or architecture.model_type in LENGTHLESS):
         return
     largest = model_context(architecture)

@@ -105,7 +105,10 @@ def model_length(
     if not key:
         known = architecture.model_type in LENGTHLESS
         return ModelLength(0, UNNAMED_LENGTH if known else 0, "the config names none")
-    factor, source = Fraction(1), f"the config's {key}"
+    factor, source = (
+        Fraction(1),
+        f"the config's {key}" if positions.declared else "its class's default",
+    )
     skips_yarn = skips_yarn_factor(settings, version)
     if "gemma3" not in architecture.model_type:
         for rope in positions.ropes:
@@ -161,6 +164,8 @@ def check_length(architecture: Architecture, settings: Mapping[str, Any]) -> Non
     asked, version = _asked_length(settings), version_of(settings["engine_version"])
     if asked is None or settings["allow_long_max_model_len"]:
         return
+    if not architecture.positions.declared:
+        return
     length = model_length(architecture, settings, version)
     if not length.largest or asked <= length.largest:
         return
@@ -183,7 +188,7 @@ def draft_length(
     """
     draft = speculation(architecture, settings)
     known = draft.architecture
-    if known is None or version.number < (0, 33, 0):
+    if known is None or not known.positions.declared or version.number < (0, 33, 0):
         return 0
     if not v2_runner(settings, version, architecture, draft).value:
         return 0
@@ -209,4 +214,5 @@ def length_lines(
     elif settings["max_model_len"] is None:
         yield Derived(FLAG, asked, length.source)
     elif 0 < length.largest < asked:
-        yield Derived(FLAG, asked, f"above {length.largest} ({length.source}): {ALLOWED}")
+        source = length.source if architecture.positions.declared else "its class's default"
+        yield Derived(FLAG, asked, f"above {length.largest} ({source}): {ALLOWED}")
