@@ -214,5 +214,4 @@ def length_lines(
     elif settings["max_model_len"] is None:
         yield Derived(FLAG, asked, length.source)
     elif 0 < length.largest < asked:
-        source = length.source if architecture.positions.declared else "its class's default"
-        yield Derived(FLAG, asked, f"above {length.largest} ({source}): {ALLOWED}")
+        yield Derived(FLAG, asked, f"above {length.largest} ({length.source}): {ALLOWED}")
