@@ -133,9 +133,14 @@ def padded(tokens: int) -> int:
 
 
 def longest_context(architecture: Architecture) -> int:
-    """The model's own context; converters write 2^20 for Mamba, whose config names none."""
-    mamba = architecture.model_type in ("mamba", "mamba2", "falcon_mamba")
-    return architecture.max_positions or (2**20 if mamba else 0)
+    """The model's own context; converters write 2^20 for Mamba, whose config names none.
+
+    What a config leaves to its class no converter writes.
+    """
+    if architecture.model_type in ("mamba", "mamba2", "falcon_mamba"):
+        return architecture.max_positions or 2**20
+    written = architecture.positions.declared or not architecture.positions.lengths
+    return architecture.max_positions if written else 0
 
 
 def context_of(architecture: Architecture, settings: Mapping[str, Any]) -> Context:
