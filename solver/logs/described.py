@@ -47,14 +47,18 @@ def described(start: Start) -> dict[str, Any]:
         problem["consumers"] = [{"name": "state", "bytes": state}]
     longest = _longest(start, records)
     if longest:
-        request = {"name": "request", "capacity": longest}
+        request: dict[str, Any] = {"name": "request", "capacity": longest}
+        if first.is_override:  # the engine starts, however long its longest request
+            request["fit"] = "capacity"
         problem["batches"] = [{"name": "longest", "requests": [request]}]
     return problem
 
 
 def _longest(start: Start, records: Sequence[RankLog]) -> int | None:
     """Tokens of the longest request that the engine wants to serve."""
-    found = first_whole(records, "longest") or first_whole(records, "n_ctx")
+    found = next(
+        (n for name in ("session", "longest", "n_ctx") if (n := first_whole(records, name))), None
+    )
     refused = (one.figures["0"] for one in start.failures if one.kind == "context")
     words = (r.words["max-model-len"] for r in records if "max-model-len" in r.words)
     return found or next((int(tokens) for tokens in (*refused, *words)), None)

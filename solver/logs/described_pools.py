@@ -59,10 +59,15 @@ def pools_of(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLog])
 
 def _of_caches(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLog]) -> list[Pool]:
     """llama.cpp: cells and size of each cache."""
-    caches = [rank for rank in ranks if "cells" in rank.figures and "size" in rank.figures]
+    context = first_whole(records, "n_ctx") or 0
+    caches = [rank for rank in ranks if "size" in rank.figures]
     pools = []
     for index, rank in enumerate(caches):
         cells = (rank.whole("cells") or 0) * (rank.whole("streams") or 1)
+        if "cells" not in rank.figures:  # older: one cache, which holds the context
+            cells = context
+        if not cells:
+            continue
         each = 256 if cells % 256 == 0 else 1
         name = "cells" if not index else rank.label.replace(" ", "_")
         pools.append(Pool(name, cells // each, each, rank.figures["size"]))
@@ -98,7 +103,7 @@ def _of_blocks(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLog
         default=None,
     )
     if rank is None:
-        return []
+        return _of_allocation(start, ranks)
     blocks = rank.whole("blocks") or 0
     each = rank.whole("block_tokens") or _BLOCK_TOKENS.get(start.engine, 16)
     size = rank.whole("block_bytes")
@@ -110,6 +115,17 @@ def _of_blocks(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLog
         whole = rank.figures["block"].times(Interval.exactly(blocks))
         return [Pool("kv", blocks, each, whole)]
     return [Pool("kv", blocks, each, rank.figures["pool"])] if "pool" in rank.figures else []
+
+
+def _of_allocation(start: Start, ranks: Sequence[RankLog]) -> list[Pool]:
+    """TensorRT-LLM's older lines: tokens, and the bytes that are allocated for them."""
+    held = [r for r in ranks if start.engine == "TensorRT-LLM" and "pool" in r.figures]
+    rank = min(held, key=lambda rank: rank.whole("tokens") or 0, default=None)
+    tokens = rank.whole("tokens") if rank is not None else None
+    if rank is None or not tokens:
+        return []
+    each = rank.whole("block_tokens") or 1
+    return [Pool("kv", tokens // each, each, rank.figures["pool"])]
 
 
 def _of_tokens(start: Start, ranks: Sequence[RankLog], records: Sequence[RankLog]) -> list[Pool]:

@@ -90,8 +90,17 @@ def _records(start: Start) -> dict[str, RankLog]:
 def _count(start: Start) -> int | None:
     """Tokens where the log has them (blocks of other sizes do not compare), else blocks."""
     tokens = [t for record in _records(start).values() if (t := record.whole("tokens"))]
+    largest = _largest_cache(start)
+    if largest is not None:
+        return (largest.whole("cells") or 0) * (largest.whole("streams") or 1)
     overridden = any("measured blocks" in record.figures for record in _records(start).values())
     return start.agreed if overridden or not tokens else min(tokens)
+
+
+def _largest_cache(start: Start) -> RankLog | None:
+    """llama.cpp's cache of the whole context."""
+    held = [share.rank for share in start.shares if "cells" in share.rank.figures]
+    return max(held, key=lambda rank: rank.whole("cells") or 0, default=None)
 
 
 def _changes(old: Start, new: Start) -> Iterator[Change]:
@@ -123,6 +132,11 @@ def _causes(old: Start, new: Start, changes: Sequence[Change]) -> Iterator[Cause
         yield Cause("unknown", "one of the logs prints no count", None)
         return
     if counts[0] == counts[1]:
+        return
+    contexts = [change for change in changes if change.name == "n_ctx"]
+    if contexts and _largest_cache(new) is not None:
+        text = f"n_ctx {shown_value(contexts[0], 'before')} -> {shown_value(contexts[0], 'after')}"
+        yield Cause("context", text, counts[1] - counts[0])
         return
     override = next(_overrides(new, old), None)
     if override is not None:

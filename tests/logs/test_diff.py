@@ -114,3 +114,16 @@ def test_logs_of_two_engines_do_not_compare(capsys: Capture, tmp_path: Path) -> 
     other = write(tmp_path, [budget_line(atom_lines("443b280", "Meta-Llama")[0])], "b.log")
     done = run_kvplan(capsys, "check-log", "--diff", write(tmp_path, VLLM, "a.log"), other)
     assert (done.code, done.err) == (2, f"{other}: expected a start of vLLM, got ATOM\n")
+
+
+def test_a_context_of_llama_cpp_is_its_count(capsys: Capture, tmp_path: Path) -> None:
+    lines = (
+        "llama_context: n_ctx = {}",
+        "llama_kv_cache: size = {:.2f} MiB ({:6d} cells, 36 layers,",
+    )
+    whole = [
+        [lines[0].format(n), f"{lines[1].format(n * 9 / 64, n)} 1/1 seqs)"] for n in (65536, 32768)
+    ]
+    answer = compared(capsys, tmp_path, *whole)
+    assert (answer["counts"]["before"], answer["counts"]["after"]) == (65536, 32768)
+    assert [cause["text"] for cause in answer["causes"]] == ["n_ctx 65536 -> 32768"]

@@ -70,3 +70,17 @@ def test_where_the_launch_is_named_a_doubled_figure_is_noticed(
             if draw.random() < 0.4:
                 changed = altered(log, place, factor)
                 assert not is_fine(tmp_path, changed), (name, log[place[0]], changed[place[0]])
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_a_terminal_that_cuts_lines_changes_nothing(width: int, tmp_path: Path) -> None:
+    draw = random.Random(width)
+    for name, processes in (*every_log(draw), *launched_logs(draw)):
+        log = bare(interleaved(processes, draw))
+        whole, cut = tmp_path / "whole.log", tmp_path / "cut.log"
+        whole.write_text("\n".join(log) + "\n", encoding="utf-8")
+        parts = (line[at : at + width] for line in log for at in range(0, len(line), width))
+        cut.write_text("\n".join(parts) + "\n", encoding="utf-8")
+        starts = [scan([str(path)]) for path in (whole, cut)]
+        told = [[(len(s.shares), s.counts, s.is_fine) for s in found] for found in starts]
+        assert told[0] == told[1], name

@@ -22,7 +22,8 @@ ONE_KIND = "layers of one kind"
 BLOCK_TOKENS, FITTED = "block tokens", "fitted"
 AUTO_FIT = "a length that the engine chose"
 _MIXED = re.compile(
-    r"gpt-?oss|gemma|qwen3[._-]?(?:next|[5-9])|llama-?4|nemotron|granite-?4|jamba|lfm|minimax|"
+    r"gpt-?oss|gemma|qwen-?3(?:[\w.-]*next|[._][5-9]|[5-9](?!\d*b))|llama-?4|nemotron|granite-?4|"
+    r"jamba|lfm|minimax|"
     r"kimi-?(?:linear|k3)|mimo|command|cohere|exaone|olmo-?3|ministral|step-?3|falcon-?(?:h|mamba)|"
     r"zamba|bamba|phi-4-mini-flash|plamo|deepseek-?v4|ling-|ring-|bailing",
     re.IGNORECASE,
