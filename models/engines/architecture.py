@@ -12,27 +12,17 @@ from kvplan.models.engines.checkpoint.gguf_file import is_gguf, read_gguf
 from kvplan.models.engines.checkpoint.gguf_layers import gguf_architecture
 from kvplan.models.engines.checkpoint.weights import Weights, folder_weights
 from kvplan.models.engines.families import READERS
-from kvplan.models.engines.families.fields import Fields, text_fields
+from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.families.unserved import why_not
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
 from kvplan.models.engines.overrides import Overrides, laid_over, overridden_positions
 from kvplan.models.engines.positions import positions_of
-from kvplan.models.errors import Fault, InvalidProblem
+from kvplan.models.engines.sections import text_fields
+from kvplan.models.engines.understood import check_class, check_understood
+from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.loader import load_data
 
-_CHANGES_CACHES = (
-    *("per_layer_config", "kv_lora_rank", "index_head_dim", "compress_ratios", "block_configs"),
-    *("linear_attn_config", "attn_type_list", "layers_block_type", "hybrid_override_pattern"),
-    *("layer_types", "num_kv_shared_layers", "attention_chunk_size", "mamba_d_state"),
-    *("ssm_state_size", "linear_num_value_heads", "hybrid_layer_pattern", "use_cla"),
-    *("sparse_attention_config", "indexer_types", "block_types", "compress_rates"),
-)
-_KINDS = (
-    *("layer_types", "layers_block_type", "hybrid_override_pattern", "attn_type_list"),
-    *("hybrid_layer_pattern", "attn_layer_indices", "attn_layer_period", "linear_attn_config"),
-)
-"""Ways to say the kind of each layer: a config may say it twice."""
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _SIGNS = {
     "kv_lora_rank": "kv_lora_rank and qk_rope_head_dim",
@@ -126,8 +116,9 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     reader = READERS.get(model_type)
     if reader is None:
         raise _unknown(config, fields, model_type)
+    check_class(fields, model_type)
     layers = tuple(reader(fields))
-    _check_understood(fields, model_type)
+    check_understood(fields, layers, model_type)
     return Architecture(
         name=_name(config),
         model_type=model_type,
@@ -143,25 +134,6 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         kv_dtype=_kv_dtype(config, fields),
         positions=positions_of(fields.data, fields.given),
     )
-
-
-def _check_understood(fields: Fields, model_type: str) -> None:
-    """Refuse a field that changes a cache and that this model's reader did not look at.
-
-    Raises
-    ------
-    InvalidProblem : one fault for each, by name.
-    """
-    unread = [name for name in _CHANGES_CACHES if fields.data.get(name) and name not in fields.read]
-    if unread:
-        raise InvalidProblem(
-            Fault(
-                f"{fields.path}.{name}",
-                f"no such field of {model_type} (it changes a cache, and is not understood here)",
-                shown(fields.data[name]),
-            )
-            for name in unread
-        )
 
 
 def _kv_dtype(config: Mapping[str, Any], fields: Fields) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kvplan.models.engines.families.fields import text_fields
 from kvplan.models.engines.positions import (
     Positions,
     overridden,
@@ -14,6 +13,7 @@ from kvplan.models.engines.positions import (
     rope_section,
     standard_section,
 )
+from kvplan.models.engines.sections import text_fields
 
 
 @dataclass(frozen=True)

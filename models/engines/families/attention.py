@@ -19,15 +19,14 @@ def attention(fields: Fields, index: int, kind: str = FULL, *, draft: bool = Fal
     """
     fields = fields.at_layer(index)
     heads, dim = fields.kv_heads, fields.head_dim
-    values = fields.count("v_head_dim", dim, least=1)
     if kind in (FULL, "attention", "global_attention"):
-        return Attention(index, "full", heads, dim, values, draft=draft)
+        return Attention(index, "full", heads, dim, dim, draft=draft)
     if kind in (WINDOW, "local_attention"):
         window = fields.count("sliding_window", least=1)
-        return Attention(index, "window", heads, dim, values, window=window, draft=draft)
+        return Attention(index, "window", heads, dim, dim, window=window, draft=draft)
     if kind == CHUNK:
         chunk = fields.count("attention_chunk_size", least=1)
-        return Attention(index, "chunked", heads, dim, values, chunk=chunk, draft=draft)
+        return Attention(index, "chunked", heads, dim, dim, chunk=chunk, draft=draft)
     where = f"{fields.path}.layer_types[{index}]"
     raise InvalidProblem.at(where, f"{FULL}, {WINDOW} or {CHUNK}", shown(kind))
 
@@ -135,8 +134,9 @@ def gemma4(fields: Fields) -> list[Layer]:
     num_kv_shared_layers read an earlier layer's cache and own none.
     """
     fields.require("layer_types", "sliding_window", "num_key_value_heads", "head_dim")
-    kinds = layer_kinds(fields) or []
+    kinds = [*(layer_kinds(fields) or [FULL])[:-1], FULL]  # its class makes the last one full
     own = len(kinds) - fields.count("num_kv_shared_layers", 0)
+    fields.pass_over("num_global_key_value_heads")  # read with attention_k_eq_v alone
     heads, dim = fields.kv_heads, fields.count("global_head_dim", fields.head_dim, least=1)
     if fields.switch("attention_k_eq_v", default=True):
         heads = fields.count("num_global_key_value_heads", heads, least=1)
@@ -152,7 +152,7 @@ def gemma4(fields: Fields) -> list[Layer]:
 def minicpm3(fields: Fields) -> list[Layer]:
     """MiniCPM-3: MLA whose latents are expanded, so keys and values take qk_head_dim by head."""
     fields.require("num_hidden_layers", "num_attention_heads", "qk_nope_head_dim")
-    fields.raw("kv_lora_rank")
+    fields.pass_over("kv_lora_rank", "head_dim", "num_key_value_heads", "v_head_dim")
     heads = fields.count("num_attention_heads", least=1)
     dim = fields.count("qk_nope_head_dim") + fields.count("qk_rope_head_dim", least=1)
     return [Attention(index, "full", heads, dim, dim) for index in range(fields.layers)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.layers import Attention, Convolved, Layer
 from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
 
 
 def inkling(fields: Fields) -> list[Layer]:
@@ -24,7 +25,11 @@ def inkling(fields: Fields) -> list[Layer]:
         *("local_layer_ids", "sliding_window_size"),
     )
     local = set(fields.counts("local_layer_ids"))
-    fields.raw("layer_types")
+    for index, kind in enumerate(fields.items("layer_types") if fields.has("layer_types") else []):
+        expected = "hybrid_sliding" if index in local else "hybrid"
+        if kind != expected:
+            where = f"{fields.path}.layer_types[{index}]"
+            raise InvalidProblem.at(where, f"{expected}, by local_layer_ids", shown(kind))
     window = fields.count("sliding_window_size", least=1)
     taps = fields.count("sconv_kernel_size", fields.count("conv_kernel_size", 4), least=1)
     heads, dim = fields.kv_heads, fields.head_dim

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvplan.models.engines.families.config_classes import DEFAULTS, IN_SECTION
+from kvplan.models.engines.families.config_classes import DEFAULTS
 from kvplan.models.engines.layers import DTYPE_BITS
 from kvplan.models.errors import Fault, InvalidProblem
 from kvplan.models.messages import Misfit, one_of, shown
 from kvplan.models.units import parse_integer
 
-OUTER = ("thinker_config",)  # of an omni model, whose talker has caches of its own
-NESTED = ("text_config", "llm_config", "language_config")
 TOP = "config"
 MOST_LAYERS = 100_000
-LAYER_KEYS = frozenset({"head_dim", "num_key_value_heads", "sliding_window", "v_head_dim"})
+LAYER_KEYS = frozenset({"head_dim", "num_key_value_heads", "sliding_window"})
 """Overrides of one layer that its cache follows from."""
 LAYER_HARMLESS = frozenset(
     {
@@ -79,6 +77,10 @@ class Fields:
     def has(self, name: str) -> bool:
         """Whether the field is there and not null, or left to its class."""
         return any(key in self.data for key in (name, *_ALIASES.get(name, ())))
+
+    def pass_over(self, *names: str) -> None:
+        """Note fields that would change a cache and that the engines' class does not look at."""
+        self.read.update(dict.fromkeys(names))
 
     def require(self, *names: str) -> None:
         """Refuse with one fault for each field that is missing."""
@@ -230,18 +232,3 @@ def _names(name: str) -> set[str]:
 
 def _is_index(key: object, index: int) -> bool:
     return str(key).isdecimal() and int(str(key)) == index
-
-
-def text_fields(config: Mapping[str, Any]) -> Fields:
-    """Find the part that describes the text model: the config itself, or a nested one."""
-    part, path = config, TOP
-    for outer in OUTER:
-        inner = part.get(outer)
-        if isinstance(inner, Mapping) and inner:
-            part, path = inner, f"{path}.{outer}"
-    for name in NESTED:
-        nested = part.get(name)
-        if isinstance(nested, Mapping) and nested:
-            left = IN_SECTION.get(str(part.get("model_type")), {})
-            return Fields({**left, **nested}, f"{path}.{name}")
-    return Fields(part, path)

@@ -44,6 +44,7 @@ def qwen4_exp(fields: Fields) -> list[Layer]:
         if fields.raw(name):
             where, expected = f"{fields.path}.{name}", "none (its caches are not modelled)"
             raise InvalidProblem.at(where, expected, shown(fields.raw(name)))
+    fields.pass_over("ple_conv_kernel_size")
     fields.require("layer_types")
     kinds = [FULL if kind in _SPARSE else kind for kind in layer_kinds(fields) or []]
     return qwen_hybrid(fields.replaced(layer_types=kinds))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.families.latent import latent
 from kvplan.models.engines.layers import Layer, Recurrent
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
 
 
 def bailing(fields: Fields) -> list[Layer]:
@@ -19,8 +21,6 @@ def bailing(fields: Fields) -> list[Layer]:
     heads, dim = fields.count("num_attention_heads", least=1), fields.head_dim
     taps = fields.count("short_conv_kernel_size", 0)
     whole = fields.layers // size * size if taps else fields.layers
-    for name in ("layer_types", "layers_block_type"):
-        fields.raw(name)  # written by the configuration class, from the same two numbers
     layers: list[Layer] = []
     for index in range(fields.layers):
         if (index + 1) % size == 0 or index >= whole:
@@ -31,5 +31,24 @@ def bailing(fields: Fields) -> list[Layer]:
             )
         else:
             layers.append(Recurrent(index, "linear", heads, dim, dim, 0, 0, 0, "float32"))
+    _check_kinds(fields, layers)
     drafts = range(fields.layers, fields.layers + fields.count("num_nextn_predict_layers", 0))
     return [*layers, *(latent(fields, index, draft=True) for index in drafts)]
+
+
+def _check_kinds(fields: Fields, layers: list[Layer]) -> None:
+    """Refuse kinds that are others than layer_group_size says, which the class alone looks at.
+
+    Raises
+    ------
+    InvalidProblem : the first such kind.
+    """
+    for name in ("layer_types", "layers_block_type"):
+        if not fields.has(name):
+            continue
+        for kind, layer in zip(fields.items(name, len(layers)), layers, strict=False):
+            states = isinstance(layer, Recurrent)
+            if kind not in (("linear_attention",) if states else ("full_attention", "attention")):
+                where = f"{fields.path}.{name}[{layer.index}]"
+                expected = "linear_attention" if states else "full_attention"
+                raise InvalidProblem.at(where, f"{expected}, by layer_group_size", shown(kind))

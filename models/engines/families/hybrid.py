@@ -200,9 +200,16 @@ def lfm2(fields: Fields) -> list[Layer]:
     """LFM-2: short convolutions of conv_L_cache taps over hidden_size, beside full attention."""
     fields.require("layer_types", "conv_L_cache", "hidden_size")
     taps, width = fields.count("conv_L_cache", least=1), fields.count("hidden_size", least=1)
-    return [
-        Recurrent(index, "short_conv", 0, 0, 0, 0, taps, width)
-        if kind == "conv"
-        else attention(fields, index, kind)
-        for index, kind in enumerate(layer_kinds(fields) or [])
-    ]
+    if fields.count("conv_dim", width) != width:  # vLLM's width; SGLang takes hidden_size
+        expected = f"{width}, the hidden_size (engines differ)"
+        raise InvalidProblem.at(f"{fields.path}.conv_dim", expected, shown(fields.raw("conv_dim")))
+    layers: list[Layer] = []
+    for index, kind in enumerate(layer_kinds(fields) or []):
+        if kind == "conv":
+            layers.append(Recurrent(index, "short_conv", 0, 0, 0, 0, taps, width))
+        elif kind == FULL:
+            layers.append(attention(fields, index))
+        else:  # another word is a convolution to vLLM's class
+            where = f"{fields.path}.layer_types[{index}]"
+            raise InvalidProblem.at(where, f"conv or {FULL}", shown(kind))
+    return layers

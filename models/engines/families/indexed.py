@@ -7,6 +7,10 @@ from dataclasses import replace
 from kvplan.models.engines.families.attention import attention
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.layers import Layer
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
+
+KINDS = ("full_attention", "minimax_m3_sparse", "indexed_attention")
 
 
 def minimax_m3(fields: Fields) -> list[Layer]:
@@ -39,5 +43,9 @@ def _sparse(fields: Fields) -> tuple[set[int], int]:
         return found, config.count("sparse_index_dim", least=1)
     fields.require("layer_types", "index_head_dim")
     kinds = fields.items("layer_types", fields.layers)
+    for index, kind in enumerate(kinds):
+        if kind not in KINDS:
+            where = f"{fields.path}.layer_types[{index}]"
+            raise InvalidProblem.at(where, " or ".join(KINDS), shown(kind))
     found = {index for index, kind in enumerate(kinds) if kind != "full_attention"}
     return found, fields.count("index_head_dim", least=1)

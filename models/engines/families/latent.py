@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.layers import Compressed, Latent, Layer
+from kvplan.models.errors import InvalidProblem
+from kvplan.models.messages import shown
+
+SPARSE_KINDS = ("indexed_attention", "deepseek_sparse_attention")
 
 
 def latent(fields: Fields, index: int, *, index_dim: int = 0, draft: bool = False) -> Latent:
@@ -19,6 +23,15 @@ def mla(fields: Fields) -> list[Layer]:
     drafts = fields.count("num_nextn_predict_layers", 0)
     layers = fields.layers
     return [latent(fields, index, draft=index >= layers) for index in range(layers + drafts)]
+
+
+def glm4_lite(fields: Fields) -> list[Layer]:
+    """GLM-4.7-Flash: MLA; to its class head_dim is another name of qk_rope_head_dim."""
+    rope = fields.count("qk_rope_head_dim", least=1)
+    if fields.count("head_dim", rope) != rope:
+        where, expected = f"{fields.path}.head_dim", f"{rope}, as qk_rope_head_dim"
+        raise InvalidProblem.at(where, expected, shown(fields.raw("head_dim")))
+    return mla(fields)
 
 
 def longcat(fields: Fields) -> list[Layer]:
@@ -48,7 +61,7 @@ def indexed_mla(fields: Fields) -> list[Layer]:
     if fields.has("indexer_types"):
         kinds = fields.items("indexer_types", layers)
         pattern = "".join("S" if kind == "shared" else "F" for kind in kinds)
-    fields.raw("layer_types")
+    _check_kinds(fields)
     keys = fields.count("index_head_dim", least=1)
 
     def owns(index: int) -> bool:
@@ -67,6 +80,20 @@ def indexed_mla(fields: Fields) -> list[Layer]:
         )
         for index in range(layers + drafts)
     ]
+
+
+def _check_kinds(fields: Fields) -> None:
+    """Refuse a kind of layer that is no sparse MLA.
+
+    Raises
+    ------
+    InvalidProblem : such a kind, by its place.
+    """
+    kinds = fields.items("layer_types") if fields.has("layer_types") else []
+    for index, kind in enumerate(kinds):
+        if kind not in SPARSE_KINDS:
+            where = f"{fields.path}.layer_types[{index}]"
+            raise InvalidProblem.at(where, " or ".join(SPARSE_KINDS), shown(kind))
 
 
 def hy_v4(fields: Fields) -> list[Layer]:

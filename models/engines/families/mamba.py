@@ -43,6 +43,7 @@ def zamba2(fields: Fields) -> list[Layer]:
     heads, dim = fields.count("n_mamba_heads", least=1), fields.count("mamba_headdim", least=1)
     names = {"groups": "mamba_ngroups", "state": "mamba_d_state", "kernel": "mamba_d_conv"}
     layers: list[Layer] = []
+    fields.pass_over("kv_channels")
     hybrid = _hybrid(fields)
     for index in range(fields.layers):
         if index in hybrid:

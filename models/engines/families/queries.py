@@ -20,12 +20,18 @@ def multi_query(fields: Fields) -> list[Layer]:
     """GPT-BigCode: one KV head with multi_query, else as many as query heads."""
     fields.require("num_hidden_layers", "num_attention_heads")
     heads = 1 if fields.switch("multi_query", default=True) else _queries(fields)
+    fields.pass_over("num_key_value_heads")
+    said = fields.given.get("num_key_value_heads", heads)
+    if said != heads:
+        where = f"{fields.path}.num_key_value_heads"
+        raise InvalidProblem.at(where, f"{heads}, by multi_query", shown(said))
     return _alike(fields, heads, fields.head_dim)
 
 
 def falcon(fields: Fields) -> list[Layer]:
     """Falcon: num_kv_heads in the new decoder, else one with multi_query, else the query heads."""
     fields.require("num_hidden_layers", "num_attention_heads")
+    fields.pass_over("num_kv_heads")
     if fields.switch("new_decoder_architecture"):
         heads = fields.count("num_kv_heads", _queries(fields), least=1)
     else:
@@ -37,6 +43,7 @@ def nested(fields: Fields) -> list[Layer]:
     """DBRX, MPT: attn_config.kv_n_heads."""
     fields.require("num_hidden_layers", "num_attention_heads")
     heads = _queries(fields)
+    fields.pass_over("num_key_value_heads")
     if fields.has("attn_config"):
         heads = fields.inner("attn_config").count("kv_n_heads", heads, least=1)
     return _alike(fields, heads, fields.head_dim)
@@ -46,6 +53,23 @@ def jetmoe(fields: Fields) -> list[Layer]:
     """JetMoE: KV heads of kv_channels elements; its query heads are mixed like experts."""
     fields.require("num_hidden_layers", "num_key_value_heads", "kv_channels")
     return _alike(fields, fields.kv_heads, fields.count("kv_channels", least=1))
+
+
+def hrm(fields: Fields) -> list[Layer]:
+    """HRM-Text: a stack runs H_cycles x (L_cycles + 1) times, each with caches of its own.
+
+    Raises
+    ------
+    InvalidProblem : num_hidden_layers that says another count.
+    """
+    fields.require("num_layers_per_stack", "H_cycles", "L_cycles", "num_attention_heads")
+    cycles = fields.count("H_cycles", least=1) * (fields.count("L_cycles", least=1) + 1)
+    count = fields.count("num_layers_per_stack", least=1) * cycles
+    if fields.layers != count:
+        where = f"{fields.path}.num_hidden_layers"
+        expected = f"{count}, of stacks and cycles"
+        raise InvalidProblem.at(where, expected, str(fields.layers))
+    return _alike(fields, _queries(fields), fields.head_dim)
 
 
 def step1(fields: Fields) -> list[Layer]:

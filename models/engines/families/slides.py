@@ -59,6 +59,7 @@ def looped(fields: Fields) -> list[Layer]:
 def plamo3(fields: Fields) -> list[Layer]:
     """PLaMo-3: windows of window_size, but in each sliding_window_pattern-th layer."""
     if fields.has("interleaved_sliding_window"):
+        fields.pass_over("window_size", "sliding_window_pattern")
         return plain(fields)
     fields.require("num_hidden_layers", "window_size", "sliding_window_pattern")
     interval = fields.count("sliding_window_pattern", least=1)
@@ -95,4 +96,5 @@ def _layer(
     if fields.has("attention_other_setting"):  # the windows' own
         other = fields.inner("attention_other_setting")
         heads = other.count("num_attention_groups", heads, least=1)
+        dim = other.count("head_dim", dim, least=1)
     return Attention(index, "window", heads, dim, dim, window=window, draft=draft)

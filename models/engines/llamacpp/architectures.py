@@ -17,11 +17,13 @@ _CLASSES = {
     "afmoe": "AfmoeForCausalLM",
     "apertus": "ApertusForCausalLM",
     "arcee": "ArceeForCausalLM",
-    "baichuan": "BaichuanForCausalLM",
+    "baichuan": "BaichuanForCausalLM BaiChuanForCausalLM",
     "bailingmoe": "BailingMoeForCausalLM",
     "bailingmoe2": "BailingMoeV2ForCausalLM SarvamMoEForCausalLM",
+    "bailingmoe3": "BailingMoeV3ForCausalLM BailingMoeV3VLForConditionalGeneration",
+    "bitnet": "BitNetForCausalLM BitnetForCausalLM",
     "bloom": "BloomForCausalLM",
-    "chatglm": "GlmForCausalLM ChatGLMModel",
+    "chatglm": "GlmForCausalLM ChatGLMModel ChatGLMForConditionalGeneration",
     "cohere2": "Cohere2ForCausalLM",
     "cohere2moe": "Cohere2MoeForCausalLM",
     "command-r": "CohereForCausalLM",
@@ -41,7 +43,7 @@ _CLASSES = {
     "exaone": "ExaoneForCausalLM",
     "exaone-moe": "ExaoneMoEForCausalLM ExaoneMoeForCausalLM",
     "exaone4": "Exaone4ForCausalLM Exaone4_5_ForConditionalGeneration",
-    "falcon": "FalconForCausalLM",
+    "falcon": "FalconForCausalLM RWForCausalLM",
     "falcon-h1": "FalconH1ForCausalLM",
     "gemma": "GemmaForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
@@ -60,16 +62,19 @@ _CLASSES = {
     "granite_swa": "GraniteSWAForCausalLM GraniteMoeSWAForCausalLM",
     "granitehybrid": "GraniteMoeHybridForCausalLM BambaForCausalLM",
     "granitemoe": "GraniteMoeForCausalLM GraniteMoeSharedForCausalLM",
+    "hrm_text": "HrmTextForCausalLM",
     "hunyuan-dense": "HunYuanDenseV1ForCausalLM",
     "hunyuan-moe": "HunYuanMoEV1ForCausalLM",
     "hunyuan_vl": "HunYuanVLForConditionalGeneration",
     "hy_v3": "HYV3ForCausalLM",
+    "hy_v4": "HYV4ForCausalLM",
     "internlm2": "InternLM2ForCausalLM",
+    "jais2": "Jais2ForCausalLM",
     "jamba": "JambaForCausalLM",
     "kimi-k3": "KimiK3ForConditionalGeneration",
     "kimi-linear": "KimiLinearForCausalLM",
     "laguna": "LagunaForCausalLM",
-    "lfm2": "Lfm2ForCausalLM",
+    "lfm2": "Lfm2ForCausalLM LFM2ForCausalLM Lfm2VlForConditionalGeneration",
     "lfm2moe": "Lfm2MoeForCausalLM",
     "llama": (
         "LlamaForCausalLM MistralForCausalLM MixtralForCausalLM LlavaForConditionalGeneration "
@@ -78,6 +83,7 @@ _CLASSES = {
     "llama4": "Llama4ForConditionalGeneration Llama4ForCausalLM",
     "mamba": "MambaForCausalLM FalconMambaForCausalLM",
     "mamba2": "Mamba2ForCausalLM",
+    "mellum": "MellumForCausalLM",
     "mimo2": "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
     "minicpm": "MiniCPMForCausalLM",
     "minimax-m2": "MiniMaxM2ForCausalLM",
@@ -85,31 +91,39 @@ _CLASSES = {
     "mistral4": "Mistral4ForCausalLM",
     "mistral3": "Mistral3ForConditionalGeneration Ministral3ForCausalLM",
     "mpt": "MPTForCausalLM",
+    "muse-glimmer": "MuseGlimmerForConditionalGeneration",
     "nemotron": "NemotronForCausalLM",
     "nemotron_h": "NemotronHForCausalLM",
     "nemotron_h_moe": "NemotronHPuzzleForCausalLM",
     "olmo": "OlmoForCausalLM",
     "olmo2": "Olmo2ForCausalLM Olmo3ForCausalLM",
     "olmoe": "OlmoeForCausalLM",
+    "orion": "OrionForCausalLM",
+    "paddleocr": "PaddleOCRVLForConditionalGeneration",
+    "pangu-embedded": "PanguEmbeddedForCausalLM",
     "phi2": "PhiForCausalLM",
     "phi3": "Phi3ForCausalLM",
     "phimoe": "PhiMoEForCausalLM",
+    "plamo3": "Plamo3ForCausalLM PLaMo3ForCausalLM",
     "qwen2": "Qwen2ForCausalLM KORMoForCausalLM",
     "qwen2moe": "Qwen2MoeForCausalLM",
     "qwen2vl": "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration",
     "qwen3": "Qwen3ForCausalLM",
-    "qwen35": "Qwen3_5ForConditionalGeneration Qwen3_5ForCausalLM",
+    "qwen35": (
+        "Qwen3_5ForConditionalGeneration Qwen3_5ForCausalLM MiniCPMV4_6ForConditionalGeneration"
+    ),
     "qwen35moe": "Qwen3_5MoeForConditionalGeneration Qwen3_5MoeForCausalLM",
     "qwen3moe": "Qwen3MoeForCausalLM",
     "qwen3next": "Qwen3NextForCausalLM",
-    "qwen3vl": "Qwen3VLForConditionalGeneration",
+    "qwen3vl": "Qwen3VLForConditionalGeneration Qwen3ASRForConditionalGeneration",
     "qwen3vlmoe": "Qwen3VLMoeForConditionalGeneration Qwen3OmniMoeForConditionalGeneration",
     "seed_oss": "SeedOssForCausalLM",
     "smollm3": "SmolLM3ForCausalLM",
-    "stablelm": "StableLmForCausalLM",
+    "stablelm": "StableLmForCausalLM StableLMEpochForCausalLM",
     "starcoder": "GPTBigCodeForCausalLM",
     "starcoder2": "Starcoder2ForCausalLM",
     "step35": "Step3p5ForCausalLM Step3p7ForConditionalGeneration",
+    "xverse": "XverseForCausalLM",
 }
 ARCHITECTURES = tuple(_CLASSES)
 BY_CLASS = {name: known for known, names in _CLASSES.items() for name in names.split()}
@@ -161,12 +175,13 @@ WINDOWED = frozenset(
     {
         *("gemma2", "gemma3", "gemma3n", "gemma4", "cohere2", "cohere2moe", "gpt-oss", "llama4"),
         *("exaone4", "exaone-moe", "olmo2", "laguna", "afmoe", "mimo2", "step35", "granite_swa"),
+        *("mellum", "muse-glimmer", "plamo3"),
     }
 )
 """Architectures with a window cache: those whose loader sets swa_type."""
 EXAONE_WINDOWED_LAYERS = 64  # exaone4 slides in its 32B alone, told by its layers
 LLAMA4_CHUNK = 8192  # whatever the config says
-SPARSE = frozenset({"glm-dsa", "deepseek32"})
+SPARSE = frozenset({"glm-dsa", "deepseek32", "hy_v4"})
 """Architectures with a cache of indexer keys beside the latent one (llama_kv_cache_dsa)."""
 ROLLBACK = frozenset(
     {

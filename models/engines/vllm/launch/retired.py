@@ -10,8 +10,12 @@ from kvplan.models.engines.vllm.launch.versions import Version
 from kvplan.models.errors import InvalidProblem
 
 LAST_VERSION = {
+    "AyaVisionForConditionalGeneration": (0, 24, 0),
+    "BaiChuanForCausalLM": (0, 23, 0),
+    "BaichuanForCausalLM": (0, 23, 0),
     "BambaForCausalLM": (0, 23, 0),
     "Dots1ForCausalLM": (0, 23, 0),
+    "HCXVisionForCausalLM": (0, 28, 0),
     "InternLM2VEForCausalLM": (0, 23, 0),
     "MPTForCausalLM": (0, 28, 0),
     "MiniMaxForCausalLM": (0, 23, 0),
@@ -21,6 +25,8 @@ LAST_VERSION = {
     "MptForCausalLM": (0, 28, 0),
     "RWForCausalLM": (0, 28, 0),
     "StableLMEpochForCausalLM": (0, 28, 0),
+    "TeleChatForCausalLM": (0, 25, 0),
+    "XverseForCausalLM": (0, 23, 0),
 }
 """vllm/model_executor/models/registry.py, _PREVIOUSLY_SUPPORTED_MODELS.
 
