@@ -28,8 +28,8 @@ from support.vllm_server import CONFIGS
 QWEN = CONFIGS["Qwen3-32B"]  # 40,960 positions
 NAMELESS = {  # with a class of its own, whose defaults are not at hand
     **{key: value for key, value in QWEN.items() if key != "max_position_embeddings"},
-    "model_type": "internlm2",
-    "architectures": ["InternLM2ForCausalLM"],
+    "model_type": "internlm3",
+    "architectures": ["InternLM3ForCausalLM"],
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
 PHI = {
