@@ -59,13 +59,7 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
     known = resolve(architecture, settings)
     if is_pipeline(architecture, known):
         return best_partition_of(architecture, settings, mean_tokens)
-    apart = has_window_pool(architecture, known)
-    if is_compressed(architecture):
-        expected = "a model without compressed layers (--optimize leaves DeepSeek-V4 alone)"
-        raise InvalidProblem.at("--optimize", expected, architecture.name)
-    if not apart and not recurrent_layers(architecture):
-        expected = "a model with window or state pools (one pool of tokens leaves no split)"
-        raise InvalidProblem.at("--optimize", expected, architecture.name)
+    check_split(architecture, known, "--optimize")
     before, table = _tried(architecture, settings, mean_tokens)
     bound = most(serving(open_split(architecture, settings), mean_tokens))
     best: tuple[int, dict[str, str], dict[str, str]] = (before, {}, table)
@@ -74,12 +68,31 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
             changed = Settings(FLAGS, {k: settings[k] for k in settings.given} | flags)
             count, after = _tried(architecture, changed, mean_tokens)
             if count > best[0]:
-                best = count, {_spelled(key): _text(value) for key, value in flags.items()}, after
+                best = count, spelled(flags), after
             if count >= requests:
                 break
         if best[0] >= requests:
             break
     return Advice(best[1], table, best[2], (before, best[0]), bound, LEFT_OUT)
+
+
+def check_split(architecture: Architecture, settings: Mapping[str, Any], path: str) -> None:
+    """Refuse a model that leaves no split to choose.
+
+    Parameters
+    ----------
+    settings : resolved.
+
+    Raises
+    ------
+    InvalidProblem : compressed layers, or one pool of tokens alone.
+    """
+    if is_compressed(architecture):
+        expected = "a model without compressed layers (it leaves DeepSeek-V4 alone)"
+        raise InvalidProblem.at(path, expected, architecture.name)
+    if not has_window_pool(architecture, settings) and not recurrent_layers(architecture):
+        expected = "a model with window or state pools (one pool of tokens leaves no split)"
+        raise InvalidProblem.at(path, expected, architecture.name)
 
 
 def _tried(
@@ -116,22 +129,38 @@ def blocks_of_request(problem: Problem, pool: str, mean_tokens: int) -> int:
     cache = next(c for c in problem.caches if problem.pool_of(c) == pool)
     if cache.kind == "state":
         return cache.blocks or 1
-    reach = min(cache.window or mean_tokens, mean_tokens)
+    flight = cache.in_flight if isinstance(cache.in_flight, int) else 1
+    reach = min(cache.window - 1 + flight if cache.window else mean_tokens, mean_tokens)
     return -(-reach // problem.tokens_per_block) + cache.extra_blocks
 
 
 def _candidates(
     architecture: Architecture, settings: Settings, mean_tokens: int, requests: int
 ) -> Iterator[dict[str, Any]]:
-    """Flags that should hold so many requests, the shortest decimals first."""
-    problem = open_split(architecture, settings)
+    """Flags that should hold so many requests of one length, the shortest decimals first."""
+    problem, ratio = open_split(architecture, settings), Fraction(1)
+    if has_window_pool(architecture, settings):
+        pages = [blocks_of_request(problem, p, mean_tokens) for p in ("window", "full")]
+        ratio = Fraction(*pages)
+    return candidates(architecture, settings, ratio, requests)
+
+
+def candidates(
+    architecture: Architecture, settings: Mapping[str, Any], window_share: Fraction, requests: int
+) -> Iterator[dict[str, Any]]:
+    """Flags of a split, the shortest decimals first.
+
+    Parameters
+    ----------
+    window_share : window tokens for each full token; at most 1.
+    requests : that run at once.
+    """
     fixed: dict[str, Any] = {}
     exact: dict[str, Fraction] = {}
     limited = settings["max_running_requests"] is not None or not settings["disable_radix_cache"]
     apart = has_window_pool(architecture, settings)
     if apart and request_cap(settings, window_tokens(architecture)) is None:
-        pages = [blocks_of_request(problem, p, mean_tokens) for p in ("window", "full")]
-        exact["swa_full_tokens_ratio"] = min(Fraction(1), Fraction(*pages))
+        exact["swa_full_tokens_ratio"] = min(Fraction(1), window_share)
     if recurrent_layers(architecture):
         slots = requests * slots_of_request(settings)
         if settings["max_mamba_cache_size"] is not None:
@@ -154,6 +183,11 @@ def _state_ratio(architecture: Architecture, settings: Mapping[str, Any], slots:
     return share / (1 - share)
 
 
+def spelled(flags: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as flags and their texts."""
+    return {"--" + key.replace("_", "-"): _text(value) for key, value in flags.items()}
+
+
 def _text(value: int | Fraction) -> str:
     """Write a count, or a ratio as the decimal that it is."""
     if isinstance(value, int):
@@ -161,7 +195,3 @@ def _text(value: int | Fraction) -> str:
     digits = next(d for d in range(MOST_DIGITS + 1) if 10**d % value.denominator == 0)
     scaled = value.numerator * 10**digits // value.denominator
     return f"{scaled // 10**digits}.{scaled % 10**digits:0{max(1, digits)}d}"
-
-
-def _spelled(key: str) -> str:
-    return "--" + key.replace("_", "-")

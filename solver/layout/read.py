@@ -16,6 +16,7 @@ from kvplan.models.engines.vllm.launch.versions import NEWEST
 from kvplan.models.engines.vllm.paging.page_question import question_of
 from kvplan.models.layouts import LayoutQuestion, PageLayout
 from kvplan.models.reading.overrides import apply_overrides
+from kvplan.solver.managers.workload import Workload
 
 
 class Asked(NamedTuple):
@@ -54,9 +55,16 @@ def is_dump(data: Mapping[Any, Any]) -> bool:
 
 
 def asked_of_model(
-    architecture: Architecture, settings: Settings, overrides: Sequence[str] = ()
+    architecture: Architecture,
+    settings: Settings,
+    workload: Workload | None = None,
+    overrides: Sequence[str] = (),
 ) -> Asked:
     """Write the question of a model under vLLM's flags.
+
+    Parameters
+    ----------
+    workload : requests that are expected; None: one of --max-model-len.
 
     Raises
     ------
@@ -66,7 +74,11 @@ def asked_of_model(
     server = server_of(architecture, settings)
     step = int(kernel_block(settings, architecture).value)
     name = f"{architecture.name} on vLLM {server.serving.version.text}"
-    return asked_of_server(server, name, kernel_tokens=step, overrides=overrides)
+    asked = asked_of_server(server, name, kernel_tokens=step)
+    question = asked.question
+    if workload is not None:
+        question = for_workload(question, workload)
+    return Asked(overridden(question, overrides), asked.engine)
 
 
 def asked_of_server(
@@ -74,7 +86,20 @@ def asked_of_server(
 ) -> Asked:
     """Write the question of a server, with the layout that vLLM gives it."""
     question, layout = question_of(server, name=name, kernel_tokens=kernel_tokens)
-    if overrides:
-        data = question.model_dump(mode="json", exclude_unset=True)
-        question = LayoutQuestion.model_validate(apply_overrides(data, tuple(overrides)))
-    return Asked(question, (f"vLLM {server.serving.version.text}", layout))
+    engine = (f"vLLM {server.serving.version.text}", layout)
+    return Asked(overridden(question, overrides), engine)
+
+
+def overridden(question: LayoutQuestion, overrides: Sequence[str]) -> LayoutQuestion:
+    """Change fields of a question, "path=value" each."""
+    if not overrides:
+        return question
+    data = question.model_dump(mode="json", exclude_unset=True)
+    return LayoutQuestion.model_validate(apply_overrides(data, tuple(overrides)))
+
+
+def for_workload(question: LayoutQuestion, workload: Workload) -> LayoutQuestion:
+    """Ask for the requests of a workload, each length by its count."""
+    data = question.model_dump(mode="json", exclude_unset=True)
+    rows = [{"capacity": row.capacity, "weight": row.requests} for row in workload.copy_of_it]
+    return LayoutQuestion.model_validate({**data, "requests": rows})

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
 from kvplan.models import Problem
 from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
+from kvplan.models.layouts.pool_split import PoolSplit
 from kvplan.solver import layout as called
 from kvplan.solver import plan
 from support.cli import run_kvplan
@@ -117,9 +119,69 @@ def test_bad_input_is_one_line(
 
 
 def test_another_engine_is_refused(config: Path, capsys: Capture) -> None:
-    done = run_kvplan(capsys, "layout", config, "--engine", "sglang", "--context-length", "9")
+    done = run_kvplan(capsys, "layout", config, "--engine", "atom")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("--engine: expected vllm")
+    assert done.err.startswith("--engine: expected vllm or sglang")
+
+
+SGLANG = ("--engine", "sglang", "--available", "20GiB", "--context-length", "131072")
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    path = tmp_path / "workload.yaml"
+    path.write_text("mix: [{capacity: 2000, share: 0.7}, {capacity: 12000, share: 0.3}]\n")
+    return path
+
+
+def test_sglangs_ratio_is_compared_with_the_best_split(
+    config: Path, workload: Path, capsys: Capture
+) -> None:
+    done = run_kvplan(capsys, "layout", config, *SGLANG, "--workload", workload)
+    assert (done.code, done.err) == (0, "")
+    for text in (
+        "set: --mamba-full-memory-ratio 2.21",
+        "SGLang's own",
+        "--mamba-full-memory-ratio 0.9",
+        "no split of these bytes holds more than",
+        "workload: 2,000 tokens (70.00 %), 12,000 tokens (30.00 %)",
+    ):
+        assert text in done.out
+    as_json = run_kvplan(capsys, "layout", config, *SGLANG, "--workload", workload, "--json")
+    found = PoolSplit.model_validate_json(as_json.out)
+    assert found.engine is not None
+    assert found.pasted is not None
+    assert found.engine.requests < found.pasted.requests <= found.best.requests
+    problem = run_kvplan(
+        capsys, "layout", config, *SGLANG, "--workload", workload, "--print", "problem"
+    )
+    assert plan(Problem.parse(problem.out)).scale == found.best.requests
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--set", "max_groups=3"), "--set: expected no field to set"),
+        (("--print", "question"), "--print: expected report, json or problem for SGLang"),
+        (("--workload", "nowhere.yaml"), "nowhere.yaml: expected a readable file"),
+        (("--swa-full-tokens-ratio", "x"), "--swa-full-tokens-ratio: expected"),
+    ],
+)
+def test_what_sglangs_split_refuses(
+    arguments: tuple[str, ...], line: str, config: Path, capsys: Capture
+) -> None:
+    done = run_kvplan(capsys, "layout", config, *SGLANG, *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(line)
+    assert done.err.count("\n") == 1
+
+
+def test_a_workload_is_asked_of_vllm_too(config: Path, workload: Path, capsys: Capture) -> None:
+    done = run_kvplan(
+        capsys, "layout", config, *FLAGS, "--workload", workload, "--print", "question"
+    )
+    rows = yaml.safe_load(done.out)["requests"]
+    assert [(row["capacity"], int(row["weight"])) for row in rows] == [(2000, 7), (12000, 3)]
 
 
 def test_one_schema_at_a_time(capsys: Capture) -> None:

@@ -25,6 +25,7 @@ from kvplan.models.reading.loader import load_data
 from kvplan.solver.layout.chosen_problem import problem_of
 from kvplan.solver.layout.layout_figures import figures_of
 from kvplan.solver.layout.layout_report import layouts_table
+from kvplan.solver.layout.read import for_workload
 from kvplan.solver.managers.guard import LeftAlone
 from kvplan.solver.managers.vllm.groups import group_sizes
 from kvplan.solver.managers.vllm.start import Start, start_of
@@ -86,10 +87,9 @@ def layout_question(
     """
     start = start_of(config, kv_cache_specs, available_bytes, version)
     question, _ = _asked(start)
-    data = question.model_dump(mode="json", exclude_unset=True)
     if workload is not None:
-        rows = workload.copy_of_it
-        data["requests"] = [{"capacity": row.capacity, "weight": row.requests} for row in rows]
+        question = for_workload(question, workload)
+    data = question.model_dump(mode="json", exclude_unset=True)
     return LayoutQuestion.model_validate({**data, "max_groups": most_groups})
 
 
