@@ -35,6 +35,7 @@ from kvplan.solver.advise.advice import (
     most,
     serving,
 )
+from kvplan.solver.advise.sglang_experts import optimize as most_experts_of
 from kvplan.solver.advise.sglang_partition import is_pipeline
 from kvplan.solver.advise.sglang_partition import optimize as best_partition_of
 from kvplan.solver.solve.plan import plan
@@ -57,6 +58,8 @@ def optimize(architecture: Architecture, settings: Settings, mean_tokens: int) -
     InvalidProblem : one pool of tokens alone, where there is no split to choose.
     """
     known = resolve(architecture, settings)
+    if settings["kt_num_gpu_experts"] is not None:
+        return most_experts_of(architecture, settings, mean_tokens)
     if is_pipeline(architecture, known):
         return best_partition_of(architecture, settings, mean_tokens)
     check_split(architecture, known, "--optimize")

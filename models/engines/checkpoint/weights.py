@@ -51,21 +51,31 @@ class Weights:
                 found[int(match[1])] = found.get(int(match[1]), 0) + count
         return dict(sorted(found.items()))
 
-    def expert_bytes(self, experts: int) -> int:
-        """Bytes of one routed expert in one layer; 0 without experts.
+    def experts_by_layer(self, experts: int) -> dict[int, tuple[int, ...]]:
+        """Bytes of each routed expert by layer; a layer without any is left out.
 
         Parameters
         ----------
-        experts : of a layer, for tensors that stack them.
+        experts : of a layer, for tensors that stack them: each has an even share, rounded up.
         """
-        each: dict[int, int] = {}
+        found: dict[int, dict[int, int]] = {}
         for name, count in self.tensors.items():
             layer, expert = _LAYER.search(name), _EXPERT.search(name)
-            if layer and expert and int(expert[1]) == 0:
-                each[int(layer[1])] = each.get(int(layer[1]), 0) + count
-            elif layer and experts and _STACKED.search(name):
-                each[int(layer[1])] = each.get(int(layer[1]), 0) + count // experts
-        return max(each.values(), default=0)
+            if layer is None:
+                continue
+            shares: dict[int, int] = {}
+            if expert:
+                shares[int(expert[1])] = count
+            elif experts and _STACKED.search(name):
+                shares = dict.fromkeys(range(experts), -(-count // experts))
+            mine = found.setdefault(int(layer[1]), {})
+            for index, share in shares.items():
+                mine[index] = mine.get(index, 0) + share
+        return {layer: tuple(own.values()) for layer, own in sorted(found.items()) if own}
+
+    def expert_bytes(self, experts: int) -> int:
+        """Bytes of the largest routed expert of one layer; 0 without experts."""
+        return max(map(max, self.experts_by_layer(experts).values()), default=0)
 
 
 def weights_lines(weights: Weights, ranks: int, architecture: Architecture) -> tuple[str, ...]:

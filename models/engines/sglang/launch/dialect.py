@@ -150,7 +150,7 @@ enable-flashinfer-cutlass-moe keep-mm-feature-on-device
 _MEASURED_VALUES = """
 cpu-offload-gb cuda-graph-backend-decode cuda-graph-backend-prefill cuda-graph-config
 cuda-graph-max-bs cuda-graph-max-bs-decode cuda-graph-max-bs-prefill deepep-mode
-ep-num-redundant-experts ep-size init-expert-location kt-num-gpu-experts kt-weight-path
+ep-num-redundant-experts ep-size init-expert-location kt-weight-path
 load-format max-loaded-loras max-lora-rank max-loras-per-batch
 mm-feature-transport mm-preprocess-cache-size-mb modelopt-quant moe-a2a-backend moe-dense-tp-size
 moe-dp-size moe-runner-backend offload-group-size offload-mode offload-num-in-group

@@ -29,6 +29,13 @@ FLAGS = (
     Flag("--free-before-load", "bytes", None, "measured: free bytes before the weights load"),
     Flag("--free-after-load", "bytes", None, "measured: free bytes after the weights load"),
     Flag("--mem-fraction-static", "number", None, "share for weights and pools"),
+    Flag(
+        "--kt-num-gpu-experts",
+        "count",
+        None,
+        "ktransformers: experts of each layer on the card; --optimize finds the most",
+    ),
+    Flag("--host-memory", "bytes", None, "--optimize: of the host, which keeps every expert"),
     Flag("--device", "word", "cuda", "pages of an npu are not padded", ("cuda", "npu")),
     Flag(
         "--tp-size", "count", 1, "tensor parallel ranks", aliases=("--tensor-parallel-size", "--tp")

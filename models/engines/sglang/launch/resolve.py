@@ -15,6 +15,7 @@ from kvplan.models.engines.layers import Architecture, Compressed, Latent
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.sglang.budget import estimates
 from kvplan.models.engines.sglang.classes import NO_EXTRA_BUFFER, SPARSE_CLASSES, STATE_CLASSES
+from kvplan.models.engines.sglang.host_experts import with_host_experts
 from kvplan.models.engines.sglang.launch.backends import chip_text, derive_backend
 from kvplan.models.engines.sglang.launch.context import context_tokens, derive_context
 from kvplan.models.engines.sglang.launch.flags import FLAGS, chunk_tokens
@@ -39,6 +40,7 @@ def resolve(architecture: Architecture, settings: Mapping[str, Any]) -> Settings
     given = settings if isinstance(settings, Settings) else Settings(FLAGS, settings)
     if given.assumed is not None:
         return given
+    given = with_host_experts(architecture, given)
     found = Derivation(given, SOURCE)
     _derive_chunk(found)
     if architecture.model_type:
