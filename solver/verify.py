@@ -17,7 +17,7 @@ from kvplan.solver.check.placement import placement_faults
 from kvplan.solver.digest import DECISIONS, digest_of, question_of
 from kvplan.solver.formulate.formulation import Formulation, formulate
 from kvplan.solver.oracle import check
-from kvplan.solver.place.context_cap import capped, longest, retold
+from kvplan.solver.place.context_cap import capped, fitted_values, longest, retold
 from kvplan.solver.place.placed import placed
 
 _OF_THE_SOLVER = ("the deadline passed", "the default time was over", "solver:", "device:")
@@ -75,7 +75,7 @@ def _of_placement(problem: Problem, plan: Plan) -> list[str]:
             f"placement: buffers are of {tokens} tokens, the longest request of {longest(plan)}"
         ]
     rest = placed(problem, plan.placement)
-    short = capped(rest, tokens)
+    short = capped(rest, fitted_values(rest, plan))
     found = _of_rest(rest, plan, retold(plan, rest))
     return found and (_of_rest(short, plan, retold(plan, short)) and found)
 

@@ -110,15 +110,8 @@ def _ends(place: Place, plan: PlacementPlan, name: str, is_first: bool) -> int:
     """Embedding, output and draft in a space."""
     first, last, draft = place.ends.first, place.ends.last, place.ends.draft
     total = first.bytes if (name in first.spaces if first.spaces else is_first) else 0
-    holders = [space.name for space in plan.spaces if space.layers]
-    beside = plan.last if last.spaces is None else _output_space(plan, holders)
-    total += last.bytes if (name in last.spaces if last.spaces else name == beside) else 0
-    return total + (draft.bytes if name == beside else 0)
-
-
-def _output_space(plan: PlacementPlan, holders: list[str]) -> str:
-    """Where a draft lies whose output is elsewhere: beside the last layer."""
-    return holders[-1] if holders else plan.last
+    beside = last.spaces or (plan.last,)
+    return total + (last.bytes + draft.bytes if name in beside else 0)
 
 
 def _buffers(problem: Problem, place: Place, plan: PlacementPlan, name: str) -> int:

@@ -103,17 +103,21 @@ class SpreadProgram:
         based = self.model.new_bool_var("")
         self.model.add_implication(self.used[at], based)
         for k in range(len(self.kinds)):
-            held, most = self._held(at, k), sum(len(slot.experts) for slot in self.spread.slots)
+            held, most = self._in_use(at, k), sum(len(slot.experts) for slot in self.spread.slots)
             self.model.add(held <= most * based)
         return based
 
     def _held(self, at: int, k: int) -> Any:
         """Experts of a kind on a space; on the host those that no card keeps."""
+        if at == self.spread.host and self.spread.mirror:
+            return sum(_number(slot, self.kinds[k]) for slot in self.spread.slots)
+        return self._in_use(at, k)
+
+    def _in_use(self, at: int, k: int) -> Any:
+        """The same without copies that a mirror holds: no token reads them."""
         if at != self.spread.host:
             return self.kept(at, k)
         whole = sum(_number(slot, self.kinds[k]) for slot in self.spread.slots)
-        if self.spread.mirror:
-            return whole
         return whole - sum(self.kept(card, k) for card in self.spread.cards)
 
     def kept(self, at: int, k: int) -> Any:

@@ -65,6 +65,7 @@ def _space(
     mine = [layer for layer, own in enumerate(where) if own == at]
     runs = [program.runs[layer] for layer in mine]
     apart = place.has_experts_apart
+    is_output = _lies(place.ends.last.spaces, name, at == last)
     first = where[0] if where else 0
     ends = _end_bytes(program, name, is_first=at == first, is_last=at == last)
     tensors = [
@@ -79,14 +80,12 @@ def _space(
         reads = [run.dense + run.state + program.cache_bytes(run, usable) for run in runs]
         reads = [r + program.dense_experts_read(run) for r, run in zip(reads, runs, strict=True)]
         reads += [read for tensor, here in tensors if here for read in tensor.reads]
-        reads.append(
-            place.ends.last.bytes if _lies(place.ends.last.spaces, name, at == last) else 0
-        )
+        reads.append(place.ends.last.bytes if is_output else 0)
         time = sum(read * 10**12 // rate for read in reads)
-    in_use = bool(mine) or at == last or any(here for _, here in tensors)
+    in_use = bool(mine) or is_output or any(here for _, here in tensors)
     base = program.base_bytes(rank, found.values, pipelined=decision.pipelined)
     caches = sum(program.cache_bytes(run, usable) for run in runs)
-    draft = program.draft_bytes(usable) if at == last else 0
+    draft = program.draft_bytes(usable) if is_output else 0
     return SpacePlan(
         name=name,
         first=mine[0] if mine else 0,
@@ -106,7 +105,8 @@ def _end_bytes(program: Program, name: str, *, is_first: bool, is_last: bool) ->
     ends = program.place.ends
     first = ends.first.bytes if _lies(ends.first.spaces, name, is_first) else 0
     last = ends.last.bytes if _lies(ends.last.spaces, name, is_last) else 0
-    return first + last + (ends.draft.bytes if is_last else 0)
+    draft = ends.draft.bytes if _lies(ends.last.spaces, name, is_last) else 0
+    return first + last + draft
 
 
 def _lies(spaces: tuple[str, ...] | None, name: str, beside: bool) -> bool:

@@ -1,10 +1,12 @@
-"""Buffers by context: what is left after a placement may not make a request longer than they are.
+"""What is left after a placement may not raise what the placement decided.
 
-A block holds several tokens, and buffers grow by the token: blocks may have room for tokens that
-buffers have not.
+Blocks may have room for tokens that buffers by context have not; and a longer context is read, so
+it costs time that a goal before it may have won.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from kvplan.models import Plan, Problem
 from kvplan.models.demands import Request
@@ -16,38 +18,56 @@ def longest(answer: Plan) -> int:
     return max((request.capacity for request in answer.requests), default=0)
 
 
-def capped(problem: Problem, context_tokens: int) -> Problem:
-    """The problem with no fitted request longer than a context."""
+def fitted_values(problem: Problem, answer: Plan) -> tuple[int, ...]:
+    """Capacity or count of each fitted request, in order."""
+    told = zip(_requests(problem), answer.requests, strict=True)
+    return tuple(
+        row.count if request.fit == "count" else row.capacity
+        for request, row in told
+        if request.fit != "none"
+    )
+
+
+def capped(problem: Problem, values: Iterable[int]) -> Problem:
+    """The problem with no fitted request above its value."""
+    left = iter(values)
     batches = [
         batch.model_copy(
-            update={"requests": tuple(_capped(each, context_tokens) for each in batch.requests)}
+            update={
+                "requests": tuple(
+                    each if each.fit == "none" else _capped(each, next(left))
+                    for each in batch.requests
+                )
+            }
         )
         for batch in problem.batches
     ]
     return problem.model_copy(update={"batches": tuple(batches)})
 
 
-def _capped(request: Request, context_tokens: int) -> Request:
-    if request.fit != "capacity" or request.capacity <= context_tokens:
+def _capped(request: Request, value: int) -> Request:
+    if request.fit == "count":
+        return request.model_copy(update={"count": value})
+    if request.capacity <= value:
         return request
-    history = context_tokens - request.flight_tokens
-    return request.model_copy(update={"capacity": context_tokens, "history": history})
+    history = value - request.flight_tokens
+    return request.model_copy(update={"capacity": value, "history": history})
+
+
+def _requests(problem: Problem) -> list[Request]:
+    return [request for batch in problem.batches for request in batch.requests]
 
 
 def retold(answer: Plan, problem: Problem) -> tuple[RequestPlan, ...]:
     """Requests of a plan beside what a problem asks for."""
-    asked = [request for batch in problem.batches for request in batch.requests]
-    return tuple(
-        _retold(told, request) for told, request in zip(answer.requests, asked, strict=True)
-    )
+    told = zip(answer.requests, _requests(problem), strict=True)
+    return tuple(_retold(row, request) for row, request in told)
 
 
 def _retold(told: RequestPlan, request: Request) -> RequestPlan:
-    if request.fit != "capacity":
+    if request.fit == "none":
         return told
-    wanted = Asked(
-        capacity=request.capacity, history=request.history_tokens, count=told.requested.count
-    )
-    return told.model_copy(
-        update={"requested": wanted, "reduced": told.capacity < request.capacity}
-    )
+    wanted = request.count if request.fit == "count" else request.count or 1
+    asked = Asked(capacity=request.capacity, history=request.history_tokens, count=wanted)
+    reduced = told.capacity < request.capacity or (wanted is not None and told.count < wanted)
+    return told.model_copy(update={"requested": asked, "reduced": reduced})

@@ -87,7 +87,7 @@ class Decide:
 
     def best(self, spread: Spread, *, any_answer: bool = False) -> Spreading | None:
         """The best answer of a program, or any that fits; None where there is none."""
-        rows = self._rows()
+        rows = self._rows([space.name for space in spread.spaces])
         found = shortest(spread)
         start = None if rows else found.answer
         enough = found.is_proof or (any_answer and start is not None)
@@ -102,14 +102,14 @@ class Decide:
         self.all_proven &= answer is None or answer.is_proven
         return answer
 
-    def _rows(self) -> tuple[Row, ...]:
-        """Linear rows on layers and experts, by place in slice order."""
+    def _rows(self, names: list[str]) -> tuple[Row, ...]:
+        """Linear rows on layers and experts, by place among some spaces."""
         problem = self.program.problem
         if not problem.constraints:
             return ()
         from kvplan.solver.cpsat.place_program import Row
 
-        names = [problem.ranks[rank].name for rank in self.program.order]
+        every = [rank.name for rank in problem.ranks]
         found = []
         for constraint in problem.constraints:
             from kvplan.kernels.instance import Variable
@@ -117,13 +117,14 @@ class Decide:
             known = {
                 f"{kind}:{name}": (Variable(kind, at), -1)
                 for kind in ("layers", "experts")
-                for at, name in enumerate(names)
+                for at, name in enumerate(every)
             }
             row = linear_constraint(constraint, known)
-            sums = {kind: [0] * len(names) for kind in ("layers", "experts")}
+            sums = {kind: [0] * len(every) for kind in ("layers", "experts")}
             for coefficient, variable, _ in row.members:
                 sums[variable.kind][variable.position] += coefficient
-            found.append(Row(tuple(sums["layers"]), tuple(sums["experts"]), row.least, row.most))
+            layers, experts = ([sums[kind][every.index(n)] for n in names] for kind in sums)
+            found.append(Row(tuple(layers), tuple(experts), row.least, row.most))
         return tuple(found)
 
     def _staged(self, values: Values, *, evenly: bool) -> Decision | None:
@@ -164,7 +165,8 @@ class Decide:
         if self.program.place.order == "any":
             raise InvalidProblem.at("place.order", "an order beside constraints", '"any"')
         self.used_cpsat = True
-        rows = [LayerRow(row.layers, row.least, row.most) for row in self._rows()]
+        names = [self.program.problem.ranks[rank].name for rank in self.program.order]
+        rows = [LayerRow(row.layers, row.least, row.most) for row in self._rows(names)]
         order = tuple(range(len(stages.limits)))
         counts = even_partition(stages, order, 1, rows)
         return None if counts is None else self._stage_decision(order, counts)

@@ -9,7 +9,7 @@ from kvplan.models.plan import PlacementPlan, Solver
 from kvplan.solver.check.placement import placement_faults
 from kvplan.solver.digest import digest_of, question_of
 from kvplan.solver.place.answer import placement_of
-from kvplan.solver.place.context_cap import capped, longest, retold
+from kvplan.solver.place.context_cap import capped, fitted_values, retold
 from kvplan.solver.place.placed import placed
 from kvplan.solver.place.search.placement_search import Placed, PlaceSearch
 from kvplan.solver.place.shortfall import refused
@@ -47,8 +47,8 @@ def plan_placed(
     placement = placement_of(search.program, found)
     left = checked(problem, placement)
     answer = rest(left)
-    if longest(answer) > placement.context_tokens:
-        answer = rest(capped(left, placement.context_tokens))
+    if fitted_values(left, answer) != found.values.fitted:
+        answer = rest(capped(left, found.values.fitted))
         answer = answer.model_copy(update={"requests": retold(answer, left)})
     status = "optimal" if found.is_proven and answer.status == "optimal" else "feasible"
     told = answer.model_copy(update={"placement": placement, "status": status})

@@ -76,7 +76,10 @@ class Program:
         return max(given, default=0)
 
     def rooms(self, values: Values) -> list[tuple[int, int]]:
-        """Bytes for the placement by rank, in the tightest phase but load, and in load."""
+        """Bytes for the placement by rank, in the tightest phase but load, and in load.
+
+        Ends with a space of their own are off; an output there, with its draft and its buffers.
+        """
         rooms, loads = dict[int, int](), dict[int, int]()
         for budget in self.instance.every_budget:
             staging = budget.staging[values.chunk] if budget.staging else 0
@@ -87,12 +90,18 @@ class Program:
         ranks = range(len(self.problem.ranks))
         more = [self.more.get(rank, 0) for rank in ranks]
         found = [(rooms[rank] + more[rank], loads[rank] + more[rank]) for rank in ranks]
-        for end in (self.place.ends.first, self.place.ends.last):
-            for name in end.spaces or ():
-                rank = [rank.name for rank in self.problem.ranks].index(name)
-                room, load = found[rank]
-                found[rank] = (room - end.bytes, load - end.bytes)
+        names = [rank.name for rank in self.problem.ranks]
+        for name in self.place.ends.first.spaces or ():
+            _take(found, names.index(name), self.place.ends.first.bytes)
+        for name in self.place.ends.last.spaces or ():
+            weights = self.place.ends.last.bytes + self.place.ends.draft.bytes
+            _take(found, names.index(name), weights, self.draft_bytes(self.usable(values) or []))
         return found
+
+    def pinned_output(self) -> int | None:
+        """Rank of an output with a space of its own."""
+        names = [rank.name for rank in self.problem.ranks]
+        return next((names.index(name) for name in self.place.ends.last.spaces or ()), None)
 
     def base_bytes(self, rank: int, values: Values, *, pipelined: bool) -> int:
         """Buffers of a rank in use: base + per_token x context, rounded up once."""
@@ -137,15 +146,7 @@ class Program:
             read = run.dense + held + self.dense_experts_read(run)
             made[run] = Slot(kept, kept + held, read, self._tensors[run])
         last = self._last(usable)
-        spaces = [
-            Space(
-                self.problem.ranks[rank].name,
-                *rooms[rank],
-                self.base_bytes(rank, values, pipelined=pipelined),
-                place.read.get(self.problem.ranks[rank].name, 0),
-            )
-            for rank in self.order
-        ]
+        spaces = [self._space(rank, rooms[rank], values, copied=pipelined) for rank in self.order]
         slots = (self._first(made[self.runs[0]]), *(made[run] for run in self.runs[1:]), *last)
         reach: ExpertReach = "own" if place.experts == "none" else place.experts
         return Spread(
@@ -157,6 +158,14 @@ class Program:
             place.mirror,
             objectives,
         )
+
+    def _space(self, rank: int, rooms: tuple[int, int], values: Values, *, copied: bool) -> Space:
+        """A space; the one of an output is always in use, so its base is taken at once."""
+        base, (room, load) = self.base_bytes(rank, values, pipelined=copied), rooms
+        name = self.problem.ranks[rank].name
+        if rank == self.pinned_output():
+            room, load, base = room - base, load - base, 0
+        return Space(name, room, load, base, self.place.read.get(name, 0))
 
     def dense_experts_read(self, run: LayerRun) -> int:
         """Bytes that a token reads of experts that are part of dense."""
@@ -171,9 +180,11 @@ class Program:
         return slot._replace(fixed=slot.fixed + more, held=slot.held + more)
 
     def _last(self, usable: list[int]) -> tuple[Slot, ...]:
-        """The output behind the last layer, with a draft; none where it takes nothing."""
+        """The output behind the last layer, with a draft; none where it takes nothing there."""
         last, draft = self.place.ends.last, self.place.ends.draft
-        own = 0 if last.spaces else last.bytes
+        if last.spaces:
+            return ()
+        own = last.bytes
         caches = self.draft_bytes(usable)
         fixed = own + draft.bytes
         if not fixed and not caches:
@@ -186,7 +197,9 @@ class Program:
         if usable is None:
             return None
         place, rooms = self.place, self.rooms(values)
-        draft = self._cache_bytes(place.ends.draft.cache or {}, usable)
+        pinned = bool(place.ends.last.spaces)
+        held = {} if pinned else place.ends.draft.cache or {}
+        draft = self._cache_bytes(held, usable)
         by_run = {run: self._cache_bytes(run.cache or {}, usable) for run in place.layers}
         columns = _columns(self.problem, [*(by_run[run] for run in self.runs), draft])
         ends = (place.ends.first, place.ends.last)
@@ -200,7 +213,7 @@ class Program:
                 for rank in self.order
             ),
             first=first,
-            last=last + place.ends.draft.bytes,
+            last=last + (0 if pinned else place.ends.draft.bytes),
             draft_columns=tuple(column[-1] for column in columns),
         )
 
@@ -230,6 +243,12 @@ def tensors_of(run: LayerRun, place: Place, *, apart: bool = False) -> tuple[Ten
     if place.unit == "layer" and reads:
         return (Tensor(sum(run.experts), tuple(reads)),)
     return tuple(Tensor(size, (read,)) for size, read in zip(run.experts, reads, strict=True))
+
+
+def _take(rooms: list[tuple[int, int]], rank: int, weights: int, caches: int = 0) -> None:
+    """Take bytes of a rank's rooms; caches are not there in load."""
+    room, load = rooms[rank]
+    rooms[rank] = (room - weights - caches, load - weights)
 
 
 def without_placement(problem: Problem) -> Problem:

@@ -120,7 +120,7 @@ class PlaceSearch:
         if not self.done:
             return self.decide.fits(values)
         found = self.decide(values, self.done)
-        return found is not None and found.cost <= self.reached
+        return found is not None and found.cost[:-1] <= self.reached[:-1]  # spaces come last of all
 
     def restore(self, step: Step) -> None:
         """Go back to a goal that was decided."""
