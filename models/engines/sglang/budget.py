@@ -17,13 +17,15 @@ from kvplan.models.engines.estimates import Estimate, kept_estimate, total_estim
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.sglang.cells import stage_counts
-from kvplan.models.engines.sglang.launch.flags import chunk_tokens
+from kvplan.models.engines.sglang.reserve import (
+    CONTEXT,
+    ESTIMATED,
+    RESERVE,
+    context_estimate,
+    reserve_estimate,
+)
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.ranks import Rank
-
-MIB, LARGE_CARD_BYTES, FLOOR_MIB = 2**20, 60 * 2**30, 10 * 1024
-CONTEXT_BYTES = 600 * MIB
-"""Bytes of the CUDA context and its libraries, which are gone before the first reading."""
 
 
 def rank_entries(architecture: Architecture, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -71,9 +73,17 @@ def weights_of(architecture: Architecture, settings: Mapping[str, Any]) -> Stage
 
 
 def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
-    """What of the budget nobody measured: the card's total."""
-    measured = available_of(settings) or settings["free_before_load"] is not None
-    return () if measured else (*total_estimate(settings), *kept_estimate(settings))
+    """What of the budget nobody measured: the card's total, the context, the slack."""
+    if available_of(settings):
+        return ()
+    before, found = settings["free_before_load"], list[Estimate]()
+    if before is None:
+        kept = kept_estimate(settings)  # gone before the first reading, as the context is
+        found += [*total_estimate(settings), context_estimate(settings), *kept]
+    total = settings.get("total_bytes") if before is None else before
+    if settings["mem_fraction_static"] is None and total is not None:
+        found.append(reserve_estimate(int(total), settings))
+    return tuple(found)
 
 
 def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,49 +99,31 @@ def rank_entry(settings: Mapping[str, Any]) -> dict[str, Any]:
     given = available_of(settings)
     if given:
         return {"quota": given[0]}
-    share = settings["mem_fraction_static"]
     before, after = settings["free_before_load"], settings["free_after_load"]
     if before is not None and after is not None:
-        return {"memory": _section(before, {"load": before - after}, share, settings)}
+        return {"memory": _section(before, {"load": before - after}, settings)}
     total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
     if total is None or weights is None:
         expected = "--available, or --free-before-load and --free-after-load, or --gpu and weights"
         raise no_budget("sglang", expected, settings)
-    scaled = CONTEXT_BYTES * Fraction(share if share is not None else 1)
-    other = {"weights": int(weights), "context (estimated)": -int(-scaled // 1)}
-    for one in kept_estimate(settings):  # gone before the first reading, as the context is
-        kept = Fraction(share if share is not None else 1) * one.bytes
-        other[f"{one.term} (estimated)"] = -int(-kept // 1)
-    return {"memory": _section(int(total), other, share, settings)}
+    return {"memory": _section(int(total), {"weights": int(weights)}, settings)}
 
 
-def _section(
-    total: int, other: dict[str, int], share: Fraction | None, settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def _section(total: int, other: dict[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Write a memory section; without a given share the slack is what the engine would reserve."""
-    if share is None:
-        other["activations and graphs (estimated)"] = reserve_bytes(total, settings)
+    share = settings["mem_fraction_static"]
+    found = {one.term: one for one in estimates(settings)}
+    known = {"total": found.pop("total").spread} if "total" in found else {}
+    other |= {f"{term}{ESTIMATED}": _charged(one, share) for term, one in found.items()}
+    ranges = known | {f"{term}{ESTIMATED}": one.spread for term, one in found.items()}
     memory = {"total": total, "utilization": share if share is not None else 1, "other": other}
-    found = {one.term: one.spread for one in estimates(settings)}
-    if not found:
-        return memory
-    total_spread = {"total": found.pop("total")} if "total" in found else {}
-    ranges = total_spread | {f"{term} (estimated)": spread for term, spread in found.items()}
-    return {**memory, "estimated": list(total_spread), "ranges": ranges}
+    return {**memory, "estimated": list(known), "ranges": ranges} if ranges else memory
 
 
-def reserve_bytes(total: int, settings: Mapping[str, Any]) -> int:
-    """Slack behind the default share, in MiB: 512 + 1.5 x max(chunk, 2048) + 128 x tp x pp.
-
-    Without chunks --max-prefill-tokens stands for one.
-
-    At least 10 GiB on cards above 60 GiB (memory_hook.py of 0.5.23; its graph terms, which depend
-    on the batch sizes that are captured, are left out).
-    """
-    chunk = max(chunk_tokens(settings) or int(settings["max_prefill_tokens"]), 2048)
-    ranks = int(settings["tp_size"]) * int(settings["pp_size"])
-    reserve = 512 + chunk * 3 // 2 + 128 * ranks
-    return MIB * (max(reserve, FLOOR_MIB) if total > LARGE_CARD_BYTES else reserve)
+def _charged(one: Estimate, share: Fraction | None) -> int:
+    """What the system keeps is gone before the share is taken; the other terms are scaled."""
+    scales = one.term not in (CONTEXT, RESERVE) and share is not None
+    return -int(-Fraction(share) * one.bytes // 1) if scales and share is not None else one.bytes
 
 
 def rest_bytes(settings: Mapping[str, Any]) -> int:

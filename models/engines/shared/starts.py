@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from kvplan.models.engines.estimates import kept_estimate
-from kvplan.models.engines.sglang.budget import CONTEXT_BYTES
+from kvplan.models.engines.sglang.reserve import context_bytes
 from kvplan.models.engines.shared.joint_problem import STEP
 from kvplan.models.engines.shared.part import SHARE_FLAGS, Part, context_flag
 
@@ -76,7 +76,7 @@ def _sglang(part: Part, cache_bytes: int, free_bytes: int) -> str:
     if part.has_own_share and part.memory.utilization is not None:
         return _text(part.memory.utilization)
     loaded = part.memory.other["weights"] + cache_bytes
-    return _text(_up(Fraction(loaded, max(1, free_bytes - CONTEXT_BYTES))))
+    return _text(_up(Fraction(loaded, max(1, free_bytes - context_bytes(part.settings)))))
 
 
 def _up(share: Fraction) -> Fraction:

@@ -20,6 +20,7 @@ from kvplan.models.engines.sglang.launch.backends import chip_text, derive_backe
 from kvplan.models.engines.sglang.launch.context import context_tokens, derive_context
 from kvplan.models.engines.sglang.launch.flags import FLAGS, chunk_tokens
 from kvplan.models.engines.sglang.launch.speculation import derive_speculation
+from kvplan.models.engines.sglang.reserve import vision_lines
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 
@@ -60,7 +61,8 @@ def resolve(architecture: Architecture, settings: Mapping[str, Any]) -> Settings
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """One line for each value that the engine derives, with the reason."""
     known = resolve(architecture, settings)
-    return (*map(str, known.assumed or ()), *(one.line for one in estimates(settings)))
+    vision = vision_lines(architecture, known)
+    return (*map(str, known.assumed or ()), *vision, *(one.line for one in estimates(known)))
 
 
 def _derive_chunk(found: Derivation) -> None:
