@@ -81,7 +81,7 @@ _QUOTIENTS = frozenset(
             "qwen2_vl",
         ),
         *("qwen2_5_vl", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text", "gpt2", "gptj"),
-        *("opt", "granitemoe_swa", "olmo_hybrid"),
+        *("opt", "granitemoe_swa", "olmo_hybrid", "deepseek_ocr2_text"),
     }
 )
 """Types whose class has heads of hidden_size / num_attention_heads, whatever head_dim says."""
