@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kvplan.models.engines.positions import Positions
-from kvplan.models.errors import InvalidProblem
 
 DTYPE_BITS = {
     "float32": 32,
@@ -236,21 +235,3 @@ class Architecture:
     def draft(self) -> tuple[Layer, ...]:
         """Draft (MTP) layers."""
         return tuple(layer for layer in self.layers if layer.draft)
-
-
-def refuse_cross(architecture: Architecture, engine: str) -> None:
-    """Refuse what is modelled for vLLM alone: cross caches, inputs of convolutions, index keys.
-
-    Raises
-    ------
-    InvalidProblem : the model has some.
-    """
-    if any(isinstance(layer, Attention) and layer.index_dim for layer in architecture.layers):
-        expected = "a model without index keys beside its heads (not modelled for this engine)"
-        raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)
-    if any(isinstance(layer, Convolved) for layer in architecture.layers):
-        expected = "a model without convolutions beside its heads (not modelled for this engine)"
-        raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)
-    if any(isinstance(layer, Cross) for layer in architecture.layers):
-        expected = "a model without an encoder's cross caches (not modelled for this engine)"
-        raise InvalidProblem.at(f"--engine {engine}", expected, architecture.model_type)

@@ -110,6 +110,26 @@ def test_indexer_keys_have_a_cache(model: str, total: str, index: str | None) ->
     assert (lines["KV total"], lines.get("index layers")) == (total, index)
 
 
+def test_indexers_beside_heads_have_keys_and_unread_values() -> None:
+    """MiniMax-M3 (llama-kv-cache-msa.cpp): one head of 128 + 128 values in each sparse layer."""
+    data = {
+        **COMMON,
+        "model_type": "minimax_m3_vl_text",
+        "architectures": ["MiniMaxM3SparseForCausalLM"],
+        "num_hidden_layers": 60,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "sparse_attention_config": {
+            "sparse_index_dim": 128,
+            "sparse_attention_freq": [0] * 3 + [1] * 57,
+        },
+    }
+    lines = printed(read_architecture(data), ctx_size=4096)
+    assert lines["index layers"] == "57"
+    assert lines["KV total"] == f"{4096 * 2 * 2 * (60 * 4 * 128 + 57 * 128) / 2**20:.2f} MiB"
+
+
 @pytest.mark.parametrize(
     ("given", "cells", "streams"),
     [

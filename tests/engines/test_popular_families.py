@@ -187,7 +187,7 @@ def test_minimax_m3_keeps_a_key_beside_its_heads(flags: str, token_bytes: int) -
     assert server.layout.block_bytes(0) == 128 * token_bytes
 
 
-@pytest.mark.parametrize("engine", ["sglang", "atom", "llama.cpp"])
+@pytest.mark.parametrize("engine", ["sglang", "atom"])
 def test_index_keys_beside_heads_are_refused_by_other_engines(engine: str) -> None:
     adapter = engine_named(engine)
     given = read_settings(adapter.FLAGS, ["--available", "40GiB"], {})

@@ -11,8 +11,9 @@ from kvplan.models.engines.atom.entries import block_bytes, entries_of_request, 
 from kvplan.models.engines.atom.flags import FLAGS, block_tokens, stage_layers
 from kvplan.models.engines.atom.served import check_served
 from kvplan.models.engines.estimates import Estimate, total_estimate
-from kvplan.models.engines.layers import Architecture, Compressed, refuse_cross
+from kvplan.models.engines.layers import Architecture, Compressed
 from kvplan.models.engines.missing import no_budget
+from kvplan.models.engines.served import refuse_cross
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem

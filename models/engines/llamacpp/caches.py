@@ -53,13 +53,34 @@ def token_caches(architecture: Architecture, settings: Mapping[str, Any]) -> lis
     for name, members in (("full", full), ("window", window)):
         if members:
             caches.append(_cache(name, members, layers, context, start, settings))
-    owners = [one for one in layers if isinstance(one, Latent) and one.index_dim]
+    owners = [one for one in layers if one.index_dim]
     if owners:
-        rows = [row_bytes(settings["cache_type_k"], one.index_dim) for one in owners]
-        index = TokenCache("index", 0, len(owners), context.cells, context.streams, sum(rows), 0)
-        host = sum(compress(rows, [one.index < start for one in owners]))
-        caches.append(replace(index, host_key_bytes=host))
+        caches.append(_index_cache(owners, context, start, settings))
     return caches
+
+
+def _index_cache(
+    owners: Sequence[Attention | Latent], context: Context, start: int, settings: Mapping[str, Any]
+) -> TokenCache:
+    """Keys of the indexers; beside heads a value of one head, too (llama-kv-cache-msa.cpp).
+
+    Nothing reads those values: the cache is made with the model's own value size and one head.
+    """
+    rows = [row_bytes(settings["cache_type_k"], one.index_dim) for one in owners]
+    values = [_index_value_bytes(one, settings) for one in owners]
+    above = [one.index < start for one in owners]
+    cells, streams = context.cells, context.streams
+    return TokenCache(
+        *("index", 0, len(owners), cells, streams, sum(rows), sum(values)),
+        host_key_bytes=sum(compress(rows, above)),
+        host_value_bytes=sum(compress(values, above)),
+    )
+
+
+def _index_value_bytes(layer: Attention | Latent, settings: Mapping[str, Any]) -> int:
+    if isinstance(layer, Latent):
+        return 0
+    return row_bytes(settings["cache_type_v"], layer.value_dim)
 
 
 def _reach(layer: Attention | Latent) -> int:
@@ -97,10 +118,13 @@ def _cache(
 
 def layer_row_bytes(layer: Attention | Latent, settings: Mapping[str, Any]) -> int:
     """Bytes of one cell of one layer: keys and values, and an indexer's key."""
-    wide, index = _value_values(layer), layer.index_dim if isinstance(layer, Latent) else 0
+    wide, index = _value_values(layer), layer.index_dim
     values = row_bytes(settings["cache_type_v"], wide) if wide else 0
     keys = row_bytes(settings["cache_type_k"], _key_values(layer))
-    return keys + values + (row_bytes(settings["cache_type_k"], index) if index else 0)
+    if not index:
+        return keys + values
+    own = row_bytes(settings["cache_type_k"], index) + _index_value_bytes(layer, settings)
+    return keys + values + own
 
 
 def layer_state_bytes(layer: Recurrent) -> int:

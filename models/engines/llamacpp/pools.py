@@ -13,7 +13,7 @@ from typing import Any
 from kvplan.models.engines.alternatives import Choice, laid_over, offering
 from kvplan.models.engines.cards import machine_of
 from kvplan.models.engines.estimates import missing_lines
-from kvplan.models.engines.layers import Architecture, refuse_cross
+from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.llamacpp.budget import BUFFER, estimates, rank_budget
 from kvplan.models.engines.llamacpp.caches import state_cache, token_caches
 from kvplan.models.engines.llamacpp.choices import choices, labels, on_the_host
@@ -35,6 +35,7 @@ from kvplan.models.engines.llamacpp.gguf_placement import (
 )
 from kvplan.models.engines.llamacpp.offload import first_cached, layer_count
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
+from kvplan.models.engines.served import refuse_cross
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import shown
 from kvplan.models.plan import Plan
@@ -53,7 +54,7 @@ def build(architecture: Architecture, settings: Mapping[str, Any]) -> Problem:
     ------
     InvalidProblem : a model or flags that the engine, or this adapter, refuses.
     """
-    refuse_cross(architecture, "llama.cpp")
+    refuse_cross(architecture, "llama.cpp", indexed=True)
     if "," in str(settings["device"] or ""):
         expected = "one device (several are not modelled)"
         raise InvalidProblem.at("--device", expected, shown(settings["device"]))

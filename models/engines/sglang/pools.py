@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
-from kvplan.models.engines.layers import Architecture, refuse_cross
+from kvplan.models.engines.layers import Architecture
+from kvplan.models.engines.served import refuse_cross
 from kvplan.models.engines.sglang.budget import estimates, rank_entries, rest_bytes
 from kvplan.models.engines.sglang.cells import (
     Cells,

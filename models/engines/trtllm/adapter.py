@@ -8,8 +8,9 @@ from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
 from kvplan.models.engines.estimates import Estimate, kept_estimate, total_estimate
-from kvplan.models.engines.layers import Architecture, Recurrent, refuse_cross
+from kvplan.models.engines.layers import Architecture, Recurrent
 from kvplan.models.engines.missing import no_budget
+from kvplan.models.engines.served import refuse_cross
 from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
 from kvplan.models.engines.trtllm.choices import choices, labels
 from kvplan.models.engines.trtllm.flags import FLAGS, SERVER, SERVER_REQUESTS, requests_of
