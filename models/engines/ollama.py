@@ -6,9 +6,11 @@ From 0.30 on ollama starts llama-server, with that one's --fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from kvplan.models.engines.llamacpp.split import Device, SlotBytes
 
+CAPACITY_STEP = Fraction(1, 2**20)
 MINIMUM_BYTES = 457 * 2**20
 """What the old estimator keeps on a CUDA card (discover/gpu.go)."""
 
@@ -52,18 +54,41 @@ def estimated_layers(
 def whole_layers(slots: Sequence[SlotBytes], devices: Sequence[Device]) -> list[int]:
     """Slots of each card in ollama's own engine: whole layers, from the output down.
 
-    The last card is filled first; what no card holds stays on the host. Where not everything fits,
-    a second pass leaves the output there and places layers alone. Experts are never apart.
+    (assignLayers and findBestFit, llm/server.go.) The first cards are tried alone, so list them by
+    free bytes; of them the last is filled first, at the smallest share of all free bytes that holds
+    as many slots. What no card holds stays on the host. Where not everything fits, a second pass
+    leaves the output there and places layers alone. Experts are never apart.
     """
-    counts = _filled(slots, devices)
-    return counts if sum(counts) == len(slots) else _filled(slots[:-1], devices)
+    counts = [0] * len(devices)
+    for tried in (slots, slots[:-1]):
+        for used in range(1, len(devices) + 1):
+            counts = [*_evened(tried, devices[:used]), *([0] * (len(devices) - used))]
+            if sum(counts) == len(tried):
+                break
+        if sum(counts) == len(slots):
+            break
+    return counts
 
 
-def _filled(slots: Sequence[SlotBytes], devices: Sequence[Device]) -> list[int]:
-    """Slots of each card, from the last slot and the last card on."""
+def _evened(slots: Sequence[SlotBytes], devices: Sequence[Device]) -> list[int]:
+    """As many slots as all free bytes hold, in the smallest share of them (to 2^-20)."""
+    low, high = Fraction(0), Fraction(1)
+    best = _filled(slots, devices, high)
+    while high - low > CAPACITY_STEP:
+        middle = (low + high) / 2
+        counts = _filled(slots, devices, middle)
+        if sum(counts) == sum(best):
+            high, best = middle, counts
+        else:
+            low = middle
+    return best
+
+
+def _filled(slots: Sequence[SlotBytes], devices: Sequence[Device], capacity: Fraction) -> list[int]:
+    """Slots of each card, from the last slot and the last card on, in a share of its free bytes."""
     left, counts = len(slots), [0] * len(devices)
     for at in reversed(range(len(devices))):
-        room = devices[at].target - devices[at].buffer
+        room = int((devices[at].target - devices[at].buffer) * capacity)
         while left and room >= _whole(slots[left - 1]):
             room -= _whole(slots[left - 1])
             left -= 1

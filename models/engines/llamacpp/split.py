@@ -86,3 +86,23 @@ def least_cpu_moe(
         if all(u <= d.target for u, d in zip(used, devices, strict=True)):
             return number, counts
     return None
+
+
+def slices_on_host(counts: Sequence[int], number: int) -> list[int]:
+    """Layers whose experts ik_llama.cpp's --n-cpu-moe keeps on the host, in order.
+
+    On several cards the last N / cards layers of each slice (ik_llama.cpp #1464), on one the last N
+    (#2262): the early layers keep theirs. A remainder goes to the first slices, which is assumed:
+    the threads show even numbers.
+
+    Parameters
+    ----------
+    counts : layers of each card, in order from layer 0.
+    """
+    each, more = divmod(number, len(counts))
+    found, end = list[int](), 0
+    for at, count in enumerate(counts):
+        end += count
+        away = min(count, each + (at < more))
+        found += range(end - away, end)
+    return found
