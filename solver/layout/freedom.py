@@ -10,9 +10,12 @@ from kvplan.models.layouts.chosen import Freedom
 from kvplan.solver.layout.choose_layout import best_found
 from kvplan.solver.layout.deal import page_layout
 from kvplan.solver.layout.found import Seen
+from kvplan.solver.layout.layout_candidates import ways_of
 from kvplan.solver.layout.layout_figures import figures_of
 
 Changes = dict[str, Any]
+MOST_WAYS_FREED = 256
+"""Permissions that span more ways to share groups and to leave the pool are left out."""
 
 
 def freedoms(question: LayoutQuestion) -> Iterator[Freedom]:
@@ -70,7 +73,7 @@ def _with(question: LayoutQuestion, **changes: bool) -> tuple[Any, ...]:
 
 def _freed(question: LayoutQuestion, permission: str, changes: Changes) -> Iterator[Freedom]:
     changed = question.model_copy(update=changes)
-    found = best_found(changed, Seen())
+    found = best_found(changed, Seen()) if ways_of(changed) <= MOST_WAYS_FREED else None
     if found is not None:
         figures = figures_of(changed, page_layout(changed, found))
         yield Freedom(

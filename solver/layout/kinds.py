@@ -75,7 +75,7 @@ def kinds_of(question: LayoutQuestion, *, held_full: bool = False) -> tuple[Kind
         rate = bucket.token_bytes or 0
         pages = page_bytes(tokens, rate.numerator, rate.denominator, bucket.state_bytes or 0)
         layers = tuple(bucket.by_stage.get(stage, 0) for stage in question.stages)
-        family, shards = _family(cache), cache.shards or 1
+        family, shards = family_of(cache), cache.shards or 1
         found.append(Kind(index, layers, tokens, pages, blocks, family, bucket.pad, shards))
     return tuple(found)
 
@@ -111,7 +111,7 @@ def permitted_tokens(bucket: Bucket) -> Array:
     return np.arange(step, bucket.max_tokens_per_block + 1, step).astype(object)
 
 
-def _family(cache: Cache) -> tuple[object, ...]:
+def family_of(cache: Cache) -> tuple[object, ...]:
     """What two buckets must have in common to need the same blocks at the same block tokens."""
     return (cache.retention, *rule_at(cache, 1), cache.sink or 0)
 

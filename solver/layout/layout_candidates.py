@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, product
-from math import gcd
+from math import comb, gcd, prod
 from typing import NamedTuple
 
 import numpy as np
 
+from kvplan.kernels.pages import group_count
 from kvplan.models import InvalidProblem
-from kvplan.models.layouts import LayoutQuestion
-from kvplan.solver.layout.kinds import Array, Kind, compact, kinds_of
+from kvplan.models.layouts import Bucket, LayoutQuestion
+from kvplan.solver.layout.kinds import Array, Kind, compact, family_of, kinds_of, retained
 
-MOST_SHARING = 6
-"""Buckets of one family whose ways to share groups are enumerated (203 of six)."""
+MOST_SHARING, MOST_WAYS = 6, 4096
+"""Buckets of one family whose ways to share groups are enumerated (203 of six); ways in all."""
 
 
 class Part(NamedTuple):
@@ -37,11 +38,14 @@ class Part(NamedTuple):
         """Whether every bucket's page may be padded."""
         return all(kind.pad for kind in self.kinds)
 
-    def least_groups(self, widths: Sequence[int]) -> int:
-        """Least groups with at most so many layers on each stage: max ceil(n / width)."""
-        return max(
-            -(-layers // width) for layers, width in zip(self.layers, widths, strict=True) if layers
-        )
+    def least_groups(self, widths: Array) -> Array:
+        """Least groups with at most so many layers on each stage: max ceil(n / width).
+
+        Parameters
+        ----------
+        widths : [width, stage].
+        """
+        return group_count(np.array(self.layers), widths).max(axis=1)
 
 
 class Own(NamedTuple):
@@ -79,7 +83,15 @@ class Arrangement(NamedTuple):
 
 
 def arrangements(question: LayoutQuestion) -> Iterator[Arrangement]:
-    """Every way to share groups and to leave the shared pool, the plainest first."""
+    """Every way to share groups and to leave the shared pool, the plainest first.
+
+    Raises
+    ------
+    InvalidProblem : more ways than are enumerated.
+    """
+    if (ways := ways_of(question)) > MOST_WAYS:
+        expected = f"at most {MOST_WAYS:,} ways to share groups and to leave the shared pool"
+        raise InvalidProblem.at("buckets", expected, f"{ways:,}")
     holds = [False]
     if any(bucket.hold_full for bucket in question.buckets):
         holds.append(True)
@@ -91,6 +103,32 @@ def arrangements(question: LayoutQuestion) -> Iterator[Arrangement]:
             staying = [kind for kind in kinds if kind.place not in gone]
             for parts in shared_parts(staying, share=question.share_groups):
                 yield Arrangement(parts, own, held_full)
+
+
+def ways_of(question: LayoutQuestion) -> int:
+    """Ways to share groups and to leave the shared pool, for each set of block tokens.
+
+    sum over the sets that leave of the product of Bell(buckets of a family that stay): each family
+    of n buckets, f of which may leave, counts sum over k of C(f, k) Bell(n - k).
+    """
+    families: dict[tuple[object, ...], list[Bucket]] = {}
+    for bucket in question.buckets:
+        rule = family_of(retained(bucket, held_full=False))
+        key = rule if question.share_groups else (bucket.name, *rule)
+        families.setdefault(key, []).append(bucket)
+    return prod(
+        sum(comb(free, k) * _bell(len(family) - k) for k in range(free + 1))
+        for family in families.values()
+        for free in [sum(bucket.own_pool for bucket in family)]
+    )
+
+
+def _bell(number: int) -> int:
+    """Partitions of a set: B(n + 1) = sum of C(n, k) B(k)."""
+    found = [1]
+    for n in range(number):
+        found.append(sum(comb(n, k) * found[k] for k in range(n + 1)))
+    return found[number]
 
 
 def _permitted(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
-from itertools import pairwise
+from math import lcm
 
 Vector = tuple[int, ...]
 """Layers of the widest group, by stage."""
@@ -30,46 +29,56 @@ def width_vectors(
     found: set[Vector] = set()
     for pivot, limit in enumerate(limits):
         if limit:
+            sweep = _Sweep(pivot, most, limits, own_bytes)
             for width in range(1, most[pivot] + 1):
-                found.update(_vectors(pivot, width, most, limits, own_bytes))
+                found.update(sweep.vectors(width))
     return sorted(found) or [tuple(max(1, layers) for layers in most)]
 
 
-def _vectors(
-    pivot: int, width: int, most: Sequence[int], limits: Sequence[int], own_bytes: Sequence[int]
-) -> Iterator[Vector]:
-    """Vectors of one width on the pivot: at and between the steps of every other stage."""
-    limit, own = limits[pivot], own_bytes[pivot]
-    slopes = [q * own - o * limit for q, o in zip(limits, own_bytes, strict=True)]
-    for u in _steps_and_between(pivot, width, most, limits, slopes):
-        above, below = u.numerator, u.denominator
-        vector = [
-            (q * width * below + slope * above) // (limit * below)
-            for q, slope in zip(limits, slopes, strict=True)
-        ]
-        if all(wide >= 1 or not layers for wide, layers in zip(vector, most, strict=True)):
-            yield tuple(max(1, min(wide, n)) for wide, n in zip(vector, most, strict=True))
+class _Sweep:
+    """Vectors with a stage just met, as u grows: (Q w / Q_b) + slope x u on every other stage.
 
+    Attributes
+    ----------
+    scale : common denominator of all steps: u is counted in 1 / scale.
+    """
 
-def _steps_and_between(
-    pivot: int,
-    width: int,
-    most: Sequence[int],
-    limits: Sequence[int],
-    slopes: Sequence[int],
-) -> Iterator[Fraction]:
-    """Every u at which a width between 1 and its most is a whole number, and one between each."""
-    steps = {Fraction(0)}
-    for limit, slope, layers in zip(limits, slopes, most, strict=True):
-        if slope:
-            start = limit * width
-            for wide in range(1, layers + 1):
-                step = Fraction(wide * limits[pivot] - start, slope)
-                if step > 0:
-                    steps.add(step)
-    ordered = sorted(steps)
-    for before, after in pairwise(ordered):
-        yield before
-        yield (before + after) / 2
-    yield ordered[-1]
-    yield ordered[-1] + 1
+    def __init__(
+        self, pivot: int, most: Sequence[int], limits: Sequence[int], own_bytes: Sequence[int]
+    ) -> None:
+        self.pivot, self.most, self.limits = pivot, most, limits
+        limit, own = limits[pivot], own_bytes[pivot]
+        self.slopes = [q * own - o * limit for q, o in zip(limits, own_bytes, strict=True)]
+        self.scale = lcm(*(abs(slope) or 1 for slope in self.slopes))
+
+    def vectors(self, width: int) -> Iterator[Vector]:
+        """Vectors at and between the steps, for one width on the pivot."""
+        start = [limit * width // self.limits[self.pivot] for limit in self.limits]
+        now = list(start)
+        steps = sorted(self._steps(width, start))
+        yield from self._legal(now)
+        for at, (u, narrows, stage, wide) in enumerate(steps):
+            now[stage] = wide
+            if wide < 1 and self.most[stage]:
+                return  # it only narrows from here
+            if at + 1 == len(steps) or steps[at + 1][:2] != (u, narrows):
+                yield from self._legal(now)
+
+    def _steps(self, width: int, start: Sequence[int]) -> Iterator[tuple[int, bool, int, int]]:
+        """(u, narrows, stage, width): so wide from u on, or, where it narrows, behind u.
+
+        Widths beyond the layers are all alike, so their steps are left out.
+        """
+        limit = self.limits[self.pivot]
+        for stage, slope in enumerate(self.slopes):
+            first = min(start[stage], self.most[stage])
+            wider = range(start[stage] + 1, self.most[stage] + 1)
+            narrower = range(first, 0, -1)
+            for wide in wider if slope > 0 else narrower if slope < 0 else ():
+                u = (wide * limit - self.limits[stage] * width) * self.scale // slope
+                yield u, slope < 0, stage, wide - (slope < 0)
+
+    def _legal(self, vector: Sequence[int]) -> Iterator[Vector]:
+        pairs = list(zip(vector, self.most, strict=True))
+        if all(wide >= 1 or not layers for wide, layers in pairs):
+            yield tuple(max(1, min(wide, layers)) for wide, layers in pairs)

@@ -134,9 +134,9 @@ def _widths(arrangement: Arrangement, objective: Objective) -> tuple[Array, list
     parts = arrangement.parts
     stages = range(len(parts[0].layers))
     most = [max(part.layers[stage] for part in parts) for stage in stages]
-    vectors = width_vectors(most, objective.quotas, arrangement.own_bytes)
-    counts = dict.fromkeys(tuple(part.least_groups(vector) for part in parts) for vector in vectors)
-    groups = np.array(list(counts), dtype=np.int64)  # [width, part]
+    vectors = np.array(width_vectors(most, objective.quotas, arrangement.own_bytes))
+    least = np.array([part.least_groups(vectors) for part in parts]).T  # [width, part]
+    groups = np.unique(least, axis=0)
     widths = [
         np.maximum.reduce(
             [group_count(part.layers[s], groups[:, p]) for p, part in enumerate(parts)]

@@ -10,6 +10,7 @@ from kvplan.models import InvalidProblem
 from kvplan.models.layouts import LayoutAnswer, LayoutQuestion
 from kvplan.models.layouts.question import EXAMPLE
 from kvplan.solver.layout import layout
+from kvplan.solver.layout.layout_candidates import arrangements, ways_of
 
 FULL: dict[str, Any] = {"name": "full", "kind": "full", "layers": 4, "token_bytes": 8}
 STATE: dict[str, Any] = {"name": "s", "kind": "state", "layers": 4, "state_bytes": 100}
@@ -114,6 +115,11 @@ def test_bad_questions_are_refused_with_their_path(data: dict[str, Any], line: s
             asked({**FULL, "pad": False}, {**STATE, "pad": False}),
             "buckets: expected block tokens that give one page to all",
         ),
+        (
+            asked(*({**FULL, "name": f"f{n}", "own_pool": True} for n in range(13))),
+            "buckets: expected at most 4,096 ways to share groups and to leave the shared pool, "
+            "got 8,192",
+        ),
         (asked(FULL, engine={"version": "0.1"}), "engine.version: expected a vLLM version"),
         ({"specs": {}, "layers": ["a"]}, "specs: expected vLLM's specs"),
         ({"specs": {}, "layers": []}, "layers: expected at least one layer, got none"),
@@ -169,3 +175,33 @@ def test_lengths_at_the_end_of_the_format() -> None:
     assert found.figures.bytes == found.proof.bound == found.proof.floor_bytes == 2**62
     with pytest.raises(InvalidProblem, match=r"requests: expected a longest request below 2\^63"):
         layout(asked(FULL, requests=[{"capacity": 2**63 - 1}]), freedom=False)
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("free", [0, 1, 3])
+def test_ways_to_share_and_to_leave_are_those_that_are_enumerated(share: bool, free: int) -> None:
+    """Four full buckets and a state: 15 ways to share the four, and each that is free may leave."""
+    full = [{**FULL, "name": f"f{n}", "own_pool": n < free} for n in range(4)]
+    question = LayoutQuestion.model_validate(asked(*full, STATE, share_groups=share))
+    assert ways_of(question) == len(list(arrangements(question)))
+
+
+def test_many_buckets_are_answered_without_the_permissions_that_span_too_many_ways() -> None:
+    """Seven rules of their own: leaving alone spans 128 ways, twelve buckets 4,096."""
+    rows = [
+        {"name": f"w{n}", "kind": "window", "window": 16 + n, "layers": 2, "token_bytes": 8 + n}
+        for n in range(12)
+    ]
+    few, many = layout(asked(*rows[:7])), layout(asked(*rows))
+    own = "a pool of its own for any bucket"
+    assert own in [entry.permission for entry in few.freedom]
+    assert own not in [entry.permission for entry in many.freedom]
+    assert many.freedom
+
+
+def test_a_cap_above_all_groups_caps_nothing() -> None:
+    free, capped = (
+        layout(asked(FULL, STATE, pages="packed", max_groups=most), freedom=False)
+        for most in (None, 10**9)
+    )
+    assert free.figures == capped.figures

@@ -51,6 +51,7 @@ def choose_within_cap(
     """
     if cap < len(options):
         return None
+    cap = min(cap, sum(int(each.groups.max()) for each in options))
     keys = np.unique(np.concatenate([each.keys for each in options]))
     never = _never(options)
     tables = [_by_groups(each, keys, never) for each in options]
