@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models import Problem
+from kvplan.solver.logs.engines.vllm_settings import GIVEN_BYTES
 from kvplan.solver.logs.reading.record import CORE, Failure, RankLog, Wrong
 from kvplan.solver.logs.remarks import remarks
 from kvplan.solver.logs.rules import wrong_figures
@@ -95,9 +96,16 @@ def _failures(records: Sequence[RankLog]) -> tuple[Failure, ...]:
         if (one.kind != "out of memory" or one.line > told)
         and (one.kind != "fit" or one.line > built)  # what did not fit was made smaller
     ]
+    if any(GIVEN_BYTES in record.traits for record in records):
+        every = [one._replace(remedies=tuple(map(_by_bytes, one.remedies))) for one in every]
     return tuple({(failure.kind, failure.why): failure for failure in reversed(every)}.values())[
         ::-1
     ]
+
+
+def _by_bytes(remedy: str) -> str:
+    """A remedy where the launch gives the cache its bytes: the utilization does nothing then."""
+    return remedy.replace("--gpu-memory-utilization", "--kv-cache-memory-bytes")
 
 
 def _first(rank: RankLog) -> int | None:

@@ -123,6 +123,19 @@ def test_caches_follow_from_context_and_model(
     assert {one.figure for one in start.wrong} == figures
 
 
+def test_a_latent_has_no_values(tmp_path: Path) -> None:
+    """DeepSeek's GGUF names a width of values that the cache does not keep (ggml-org/llama.cpp)."""
+    lines = [
+        *("print_info: n_layer = 61", "print_info: n_embd_k_gqa = 576"),
+        *("print_info: n_embd_v_gqa = 512", "llama_context: n_ctx         = 32768"),
+        "llama_kv_cache: size = 2196.00 MiB ( 32768 cells,  61 layers,  1/1 seqs), K (f16): "
+        "2196.00 MiB, V (f16):    0.00 MiB",
+    ]
+    assert read(tmp_path, lines)[0].is_fine
+    (start,) = read(tmp_path, [line.replace("32768 cells", "16384 cells") for line in lines])
+    assert {one.figure for one in start.wrong} == {"cells", "K"}
+
+
 def test_a_draft_has_a_context_of_its_own(tmp_path: Path) -> None:
     draft = [
         *("print_info: n_layer               = 28", "print_info: n_embd_k_gqa          = 1024"),

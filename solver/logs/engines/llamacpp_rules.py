@@ -130,6 +130,8 @@ def _width(rank: RankLog, name: str, widths: set[int]) -> Iterator[Wrong]:
     figure, kind = rank.figures.get(name), rank.words.get(name, "")
     if figure is None or not (cells and layers and streams) or kind not in BLOCK_BYTES:
         return
+    if figure.low <= 0:  # a latent's values are its keys
+        return
     values = BLOCK_VALUES if kind not in ("f32", "f16", "bf16") else 1
     unit = Fraction(cells * layers * streams * BLOCK_BYTES[kind], values)
     sizes = [Interval.exactly(unit * width) for width in widths]

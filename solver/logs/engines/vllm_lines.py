@@ -47,6 +47,10 @@ _PATTERNS = {
     re.compile(rf"PyTorch activation peak memory\s+{_N}GiB"): (("activation", "GiB"),),
     re.compile(rf"available_kv_cache_memory\s+{_N}GiB"): (("available", "GiB"),),
     re.compile(rf"Available KV cache memory: {_N} GiB"): (("available", "GiB"),),
+    re.compile(rf"Initial free memory {_N} GiB, reserved {_N} GiB memory for KV Cache"): (
+        ("free", "GiB"),
+        ("available", "GiB"),
+    ),
     re.compile(rf"Available memory: {_N}, total memory: {_N}"): (("available", ""), ("total", "")),
     re.compile(rf"(?:[Mm]odel loading|Loading model weights) took {_N} Gi?B"): (("loaded", "GiB"),),
     re.compile(rf"Estimated CUDA graph memory: {_N} GiB"): (("graphs", "GiB"),),
@@ -99,6 +103,7 @@ NEEDLES = (
     b"reserved for KV Cache is",
     b"Free memory on device",
     b"total memory: ",
+    b"GiB memory for KV Cache",
     b"total_gpu_memory",
     b"vLLM instance can use",
     b"model weights take",

@@ -21,6 +21,7 @@ KINDS = "layers of several kinds"
 ONE_KIND = "layers of one kind"
 BLOCK_TOKENS, FITTED = "block tokens", "fitted"
 AUTO_FIT = "a length that the engine chose"
+GIVEN_BYTES = "bytes of the cache as given"
 _MIXED = re.compile(
     r"gpt-?oss|gemma|qwen-?3(?:[\w.-]*next|[._][5-9]|[5-9](?!\d*b))|llama-?4|nemotron|granite-?4|"
     r"jamba|lfm|minimax|"
@@ -79,6 +80,8 @@ def trait_of(text: str) -> str:
         return ONE_LINE
     if "Auto-fit max_model_len" in text:
         return AUTO_FIT
+    if "specified by kv_cache_memory_bytes" in text:
+        return GIVEN_BYTES
     model = words_of(text).get("model", "")
     if _MIXED.search(model.rpartition("/")[2]) or any(trait in text for trait in _TRAITS):
         return KINDS

@@ -19,7 +19,7 @@ _SOURCES = (
     re.compile(r"^(\S+) [\w@.-]+\[\d+\]: "),  # journald -o short-iso, behind the stamp
     re.compile(r"^\[\d+,(\d+)\]<std(?:out|err)>:\s?"),  # mpirun --tag-output
     re.compile(r"^\s?(\d{1,4}): "),  # srun --label
-    re.compile(r"^\[(\d{4,5})\] \d+\.\d\d\.\d{3}\.\d{3} [A-Z] "),  # llama-server as a router
+    re.compile(r"^\[(\d{4,5})\] (?=\d+\.\d\d\.\d{3}|[a-z_]{4,}: )"),  # llama-server's router
 )
 _ESCAPED = re.compile(r"\\u001b\[[0-9;]*m|\\x1b\[[0-9;]*m")
 _PLACE = re.compile(r"(?<![A-Za-z])(DP|PP|TP|EP|CP|DCP|PCP|SP)(\d+)")
