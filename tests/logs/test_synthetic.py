@@ -18,6 +18,7 @@ from support.synthetic_logs import (
     interleaved,
     launched_logs,
 )
+from support.synthetic_memory import memory_logs
 
 
 def is_fine(folder: Path, lines: Sequence[str]) -> bool:
@@ -29,7 +30,7 @@ def is_fine(folder: Path, lines: Sequence[str]) -> bool:
 @pytest.mark.parametrize("collector", COLLECTORS)
 def test_an_unaltered_log_is_one_fine_start(collector: str, tmp_path: Path) -> None:
     draw = random.Random(collector)
-    for name, processes in (*every_log(draw), *launched_logs(draw)):
+    for name, processes in (*every_log(draw), *launched_logs(draw), *memory_logs(draw)):
         log = [COLLECTORS[collector](line) for line in bare(interleaved(processes, draw))]
         path = tmp_path / "server.log"
         path.write_text("\n".join(log) + "\n", encoding="utf-8")
@@ -44,7 +45,7 @@ def test_an_unaltered_log_is_one_fine_start(collector: str, tmp_path: Path) -> N
 def test_one_altered_figure_is_noticed(seed: int, factor: float, tmp_path: Path) -> None:
     draw = random.Random(f"{seed} {factor}")
     collectors = list(COLLECTORS.values())
-    for name, processes in every_log(draw):
+    for name, processes in (*every_log(draw), *memory_logs(draw)):
         collect = draw.choice(collectors)
         log = [collect(line) for line in interleaved(processes, draw)]
         assert is_fine(tmp_path, bare(log)), name
@@ -75,7 +76,7 @@ def test_where_the_launch_is_named_a_doubled_figure_is_noticed(
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_a_terminal_that_cuts_lines_changes_nothing(width: int, tmp_path: Path) -> None:
     draw = random.Random(width)
-    for name, processes in (*every_log(draw), *launched_logs(draw)):
+    for name, processes in (*every_log(draw), *launched_logs(draw), *memory_logs(draw)):
         log = bare(interleaved(processes, draw))
         whole, cut = tmp_path / "whole.log", tmp_path / "cut.log"
         whole.write_text("\n".join(log) + "\n", encoding="utf-8")

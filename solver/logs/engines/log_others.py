@@ -37,10 +37,7 @@ class OllamaReader(EventReader):
 
     engine = "ollama"
     needles = (
-        b'msg="model weights"',
-        b'msg="kv cache"',
-        b'msg="compute graph"',
-        b'msg="total memory"',
+        *(b"model weights", b"kv cache", b"compute graph", b"total memory"),
         b"memory.required.",
         *FAILURES[engine],
     )

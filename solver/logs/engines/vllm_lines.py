@@ -70,7 +70,7 @@ _PATTERNS = {
     re.compile(rf"[Gg]raph capturing finished in .{{1,30}}, took {_N} GiB"): (("captured", "GiB"),),
     re.compile(
         rf"gpu-memory-utilization={_N} is equivalent to --gpu-memory-utilization={_N} without.*?"
-        rf"increase --gpu-memory-utilization to {_N}(?=[.\s]*$|\. )"
+        rf"increase --gpu-memory-utilization to {_N}(?=[.\s]*$|\. |\.?\\n)"
     ): (("share", "4"), ("share without graphs", "4"), ("share with graphs", "4")),
     re.compile(rf"Current kv cache memory in use is {_N} GiB"): (("in use", "GiB"),),
     re.compile(rf"# (?:GPU|cuda|CUDA) blocks: {_COUNT}"): (("blocks", ""),),

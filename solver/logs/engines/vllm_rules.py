@@ -20,7 +20,7 @@ from kvplan.solver.logs.engines.vllm_settings import (
     ONE_KIND,
     ONE_LINE,
 )
-from kvplan.solver.logs.reading.interval import Interval
+from kvplan.solver.logs.reading.interval import Interval, least_of
 from kvplan.solver.logs.reading.record import CORE, Pair, RankLog, Wrong
 
 _BY_CONCURRENCY = (0, 20, 1)
@@ -40,19 +40,31 @@ def memory_wrong(rank: RankLog) -> Iterator[Wrong]:
     if figures.keys() >= {"not cache", *names}:
         parts = sum((figures[name] for name in names), Interval.exactly(0))
         yield from compare(rank, "not cache", parts, "weights and both increases")
+    yield from _usage(rank)
     yield from _graph_share(rank)
 
 
+def _usage(rank: RankLog) -> Iterator[Wrong]:
+    """available = budget - usage without graphs; from 0.21 on less the estimate of the graphs."""
+    figures = rank.figures
+    if not figures.keys() >= {"budget", "available", "used", "used raph"}:
+        return
+    left = figures["budget"] - figures["used"] + figures["used raph"]
+    charged = left - figures.get("graphs", Interval.exactly(0))
+    if not figures["available"].meets(charged):
+        yield from compare(rank, "available", left, "the budget and the usage")
+
+
 def _graph_share(rank: RankLog) -> Iterator[Wrong]:
-    """The graphs' share of the card is taken off the utilization, and proposed on top of it."""
+    """The share of the graphs is taken off the utilization, and proposed on top: at most 1."""
     figures = rank.figures
     names = {"share", "share without graphs", "share with graphs"}
     if not figures.keys() >= names:
         return
     less = figures["share"] - figures["share without graphs"]
     more = figures["share with graphs"] - figures["share"]
-    capped = figures["share with graphs"].high >= 1
-    if not less.meets(more) and not capped:
+    raised = least_of(figures["share"] + less, Interval.exactly(1))
+    if not figures["share with graphs"].meets(raised):
         yield wrong(
             rank,
             "share with graphs",
