@@ -7,7 +7,6 @@ a layout stands for all of its budgets: only the tightest of them counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 
 from kvplan.kernels.bytes import (
     expert_bytes,
@@ -19,8 +18,6 @@ from kvplan.kernels.bytes import (
 from kvplan.kernels.demand import Demand
 from kvplan.kernels.instance import Budget, Buffers, Instance
 
-_granule = itemgetter(1)
-
 
 class Evaluator(Demand):
     """Needs and bytes of one instance, whatever its limits."""
@@ -31,12 +28,14 @@ class Evaluator(Demand):
         self.layout_of = [places.setdefault(b.pools, len(places)) for b in instance.budgets]
         self.buffers: list[tuple[Buffers, ...]] = list(places)
         """Buffers by layout and pool; empty where a pool takes nothing."""
-        self.places: list[list[tuple[int, Buffers, int]]] = [[] for _ in instance.pools]
-        """By pool: each layout that it takes bytes of, its buffers, their smallest granule."""
+        self.places: list[list[tuple[int, Buffers]]] = [[] for _ in instance.pools]
+        """By pool: each layout that it takes bytes of, and its buffers there."""
+        self._pages: list[int] = []  # by layout: a further page of any pool takes as much at least
         for layout, pools in enumerate(self.buffers):
+            self._pages.append(min([page for held in pools for _, page in held], default=0))
             for place, buffers in zip(self.places, pools, strict=bool(pools)):
                 if buffers:
-                    place.append((layout, buffers, min(map(_granule, buffers))))
+                    place.append((layout, buffers))
         self.reserved = [pool.reserved for pool in instance.pools]
         self._limited = [
             (i, pool.most) for i, pool in enumerate(instance.pools) if pool.most is not None
@@ -48,7 +47,7 @@ class Evaluator(Demand):
         found = [0] * len(self.buffers)
         for blocks, reserved, places in zip(usable, self.reserved, self.places, strict=True):
             held = blocks + reserved
-            for layout, buffers, _ in places if held else ():
+            for layout, buffers in places if held else ():
                 found[layout] += pool_bytes(held, buffers)
         return found
 
@@ -98,9 +97,8 @@ class Evaluator(Demand):
         """
         _, reserved, _, top, multiple, _, _ = self.instance.pools[pool]
         held, has_pages = usable[pool] + reserved, False
-        for layout, buffers, page in self.places[pool]:
-            # A further page takes at least the smallest granule.
-            if rests[layout] < page:
+        for layout, buffers in self.places[pool]:
+            if rests[layout] < self._pages[layout]:
                 most = last_in_pages(held, buffers) - reserved
             else:
                 has_pages = True
@@ -110,6 +108,6 @@ class Evaluator(Demand):
         if top is None or top - top % multiple <= usable[pool]:
             return
         usable[pool] = top - top % multiple
-        for layout, buffers, _ in self.places[pool] if has_pages else ():
+        for layout, buffers in self.places[pool] if has_pages else ():
             rests[layout] += pool_bytes(held, buffers)
             rests[layout] -= pool_bytes(usable[pool] + reserved, buffers)

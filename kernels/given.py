@@ -70,7 +70,7 @@ class GivenBlocks:
             bare = [self._bare(term) for term in terms]
             known = self._totals(dict.fromkeys(bare))
             totals = [
-                term.groups * (known[each] + (term.extra - each.extra) * self._attending)
+                term.groups * (known[each] + self._apart(term.extra - each.extra))
                 for term, each in zip(terms, bare, strict=True)
             ]
         return [
@@ -86,6 +86,10 @@ class GivenBlocks:
             if stale_from is not None and self._most_history < stale_from:
                 stale_from = None
         return NeedTerm(0, 1, t, most, stale_from, stale_most, extra, scratch, least)
+
+    def _apart(self, extra: int) -> int:
+        """Extra blocks of all requests that a pass left out."""
+        return extra and extra * self._attending
 
     def _totals(self, terms: Iterable[NeedTerm]) -> dict[NeedTerm, int]:
         """Sum over the requests of count x blocks, by term."""

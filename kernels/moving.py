@@ -74,9 +74,13 @@ class Moving:
 
     def at(self, value: int) -> Evaluated:
         """Blocks and bytes at a value."""
+        return self._near(value, self._none)
+
+    def _near(self, value: int, base: Evaluated) -> Evaluated:
+        """The same, sooner where many pools are as they are in `base`, which is legal."""
         known = self._known.get(value)
         if known is None:
-            known = self._evaluate(value, self._none, range(len(self._pools)))
+            known = self._evaluate(value, base, range(len(self._pools)))
         return known
 
     def _between(self, value: int, low: Sample, high: Sample) -> Evaluated:
@@ -103,9 +107,12 @@ class Moving:
                 need = -(-need // multiple) * multiple
             if most is not None and need > most:
                 legal = False
-            before, held[slot] = held[slot], need + reserved
-            for layout, buffers, _ in places:
-                taken[layout] += pool_bytes(need + reserved, buffers)
+            need, before = need + reserved, held[slot]
+            if need == before:
+                continue
+            held[slot] = need
+            for layout, buffers in places:
+                taken[layout] += pool_bytes(need, buffers)
                 if before:
                     taken[layout] -= pool_bytes(before, buffers)
         if len(self._known) >= _MOST_KNOWN:
@@ -159,8 +166,10 @@ class Moving:
         high = probe(steps)
         if high.fits:
             return first + steps * period
-        # Windows fill up early, and no limit moves the middle.
-        low = middle = probe(steps // 2)
+        # Windows fill up early, so most pools are as at the top; and no limit moves the middle.
+        top, half = self.at(first + steps * period), first + steps // 2 * period
+        near = self._near(half, top if top.is_legal else self._none)
+        low = middle = self._sample(rests, steps // 2, near)
         if not middle.fits:
             low = probe(0)
             if not low.fits:
@@ -200,7 +209,7 @@ class Moving:
     ) -> int | None:
         """The same where one pool grows: its bytes are inverted, its raw need is a line."""
         _, _, _, reserved, top, multiple, num, den, places = self._rows[slot]
-        for layout, buffers, _ in places:
+        for layout, buffers in places:
             limit = rests[layout] - a.bytes[layout] + pool_bytes(a.blocks[slot], buffers)
             most = most_blocks(limit, buffers) - reserved
             top = most if top is None or most < top else top
