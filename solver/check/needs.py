@@ -45,15 +45,44 @@ def rule_of(cache: Cache, pool: int, block_tokens: int) -> Rule:
     return Rule(pool, groups, kind, t, extra, sink, window, flight, is_shared, state, scratch)
 
 
-def structural_floors(rules: Sequence[Rule], pools: int) -> list[int]:
+class Rules(NamedTuple):
+    """The caches of a problem, by what they hold."""
+
+    every: Sequence[Rule]  # in the order written
+    tokens: Sequence[Rule]  # blocks of the requests with tokens
+    states: Sequence[Rule]  # blocks of every request
+    flights: Sequence[Rule]  # those of `tokens` in which a batch has one flight
+    pools: int
+
+
+def rules_of(problem: Problem) -> Rules:
+    """Read the caches of a problem."""
+    places: dict[str | None, int] = {pool.name: at for at, pool in enumerate(problem.pools)}
+    t = problem.tokens_per_block
+    every = [rule_of(cache, places.get(cache.pool, 0), t) for cache in problem.caches]
+    return by_kind(every, len(places))
+
+
+def by_kind(every: Sequence[Rule], pools: int) -> Rules:
+    """Sort caches by what they hold."""
+    tokens, states = every, [rule for rule in every if rule.kind == "state"]
+    if states:
+        tokens = [rule for rule in every if rule.kind != "state"]
+    return Rules(every, tokens, states, [rule for rule in tokens if rule.per_batch], pools)
+
+
+def structural_floors(rules: Rules) -> list[int]:
     """Usable blocks by pool whatever the batches, where a window is live (TensorRT-LLM V2).
 
     m (S + (W + t - 2)//t + 1) of a live window, m times the largest such figure of a full cache.
     """
-    live = [r.kind == "live" and r.sink + (r.window + r.t - 2) // r.t + 1 for r in rules]
-    floors, others = [0] * pools, {"full": max(live, default=0), "peak": 1, "reach": 1}
-    for rule, blocks in zip(rules, live, strict=True) if others["full"] else ():
-        floors[rule.pool] += rule.m * (blocks or others.get(rule.kind, rule.state))
+    live = [r.kind == "live" and r.sink + (r.window + r.t - 2) // r.t + 1 for r in rules.tokens]
+    floors, largest = [0] * rules.pools, max(live, default=0)
+    if largest:
+        for rule, blocks in zip(rules.tokens, live, strict=True):
+            floors[rule.pool] += rule.m * (blocks or (largest if rule.kind == "full" else 1))
+        for rule in rules.states:
+            floors[rule.pool] += rule.m * rule.state
     return floors
 
 
@@ -62,9 +91,14 @@ def most(a: Ints, b: Ints) -> Ints:
     return a + (b - a) * (b > a)
 
 
+def least(a: Ints, b: Ints) -> Ints:
+    """The smaller of two integers, or of each pair."""
+    return a + (b - a) * (b < a)
+
+
 def stale(rule: Rule, history: Ints) -> tuple[Ints, Ints]:
     """[a, max(a, (H + 1 - W)//t)) with a = min(ceil(H/t), S); both ends rise with H."""
-    first = rule.sink and -most(-history // rule.t, -rule.sink)
+    first = rule.sink and least(-(-history // rule.t), rule.sink)
     return first, most(first, (history + 1 - rule.window) // rule.t)
 
 
@@ -77,17 +111,18 @@ def own_blocks(rule: Rule, load: Load, flight: int, prefix: int) -> Ints:
     """
     capacity, history, _ = load
     _, _, kind, t, extra, sink, window, tokens, per_batch, _, scratch = rule
-    tokens, shared = tokens or flight, prefix and prefix // t
     if kind == "reach":
-        capacity = -most(-capacity, -window - (0 if per_batch else tokens))
-    blocks = -(-capacity // t)
+        capacity = least(capacity, window + (0 if per_batch else tokens or flight))
+    blocks, shared = -(-capacity // t), prefix // t
     if kind == "peak":
-        blocks = -most(-blocks, -sink - (window + tokens + t - 3) // t - 1)
+        blocks = least(blocks, sink + (window + (tokens or flight) + t - 3) // t + 1)
     if shared:
         blocks = most(blocks - shared, 0)
     if kind == "live":
         first, stop = stale(rule, history)  # it ends before ceil(C/t)
-        blocks = blocks - (most(stop, shared) - most(first, shared) if shared else stop - first)
+        if shared:
+            first, stop = most(first, shared), most(stop, shared)
+        blocks = blocks - (stop - first)
     if scratch is None:
         return blocks + extra
     num, den, rewind = scratch
@@ -109,70 +144,74 @@ def shared_blocks(rule: Rule, shared: int, histories: Sequence[int]) -> int:
 class BatchNeed:
     """Raw blocks by pool of one batch; what the given requests hold is counted once."""
 
-    def __init__(self, rules: Sequence[Rule], pools: int, batch: Batch) -> None:
+    def __init__(self, rules: Rules, batch: Batch) -> None:
         *columns, fitted = batch.given
-        self._rules, self._pools, self._prefix = rules, [0] * pools, batch.shared_prefix
-        self.fitted, self._requests = len(fitted), sum(columns[2])
+        self.fitted, self._rules, self._prefix = len(fitted), rules, batch.shared_prefix
+        self._requests = sum(columns[2])
         if not (all(columns[0]) and all(columns[2])):  # some hold no tokens
             kept = [row for row in zip(*columns, strict=True) if row[0] and row[2]]
             columns = [[row[at] for row in kept] for at in range(3)]
         self._columns = columns
-        self._own, self._still = dict[int, list[int]](), dict[int, list[int]]()  # by flight
         self._ends = [min(columns[1]), max(columns[1])] if columns[1] else []  # of histories
+        self._given = dict[int, list[int]]()  # by flight
 
     def raw(self, fitted: Sequence[Load], flight: int) -> list[int]:
         """By pool, m (own blocks + shared ones + ceil(F/t) of a flight per batch), or of states.
 
         `fitted` are the requests that may shrink, `flight` the tokens of the prefill.
         """
-        if not fitted and flight in self._still:
-            return self._still[flight]
-        if flight not in self._own:
-            self._own[flight] = self.given(flight) if self._ends else [0] * len(self._rules)
-        raw, requests = [*self._pools], self._requests + sum([load[2] for load in fitted])
+        if flight not in self._given:
+            self._given[flight] = self.given(flight)
+        raw, prefix, rules = [*self._given[flight]], self._prefix, self._rules
         loads = [load for load in fitted if load[0] and load[2]]  # those with tokens
-        histories, prefix = self._ends + [load[1] for load in loads], self._prefix
-        for rule, blocks in zip(self._rules, self._own[flight], strict=True):
-            pool, m, kind, t, extra, _, _, tokens, per_batch, state, _ = rule
-            for load in loads:
-                blocks += load[2] * own_blocks(rule, load, flight, prefix)
-            if kind == "state":
-                blocks = (state + extra) * requests
-            elif histories and prefix >= t:
-                blocks += shared_blocks(rule, prefix // t, histories)
-            if per_batch and histories:
-                blocks += -(-(tokens or flight) // t)
-            raw[pool] += m * blocks
-        if not fitted:
-            self._still[flight] = raw
+        for load in loads:
+            self._add(raw, load, flight)
+        for rule in rules.states:
+            requests = self._requests + sum([load[2] for load in fitted])
+            raw[rule.pool] += rule.m * (rule.state + rule.x) * requests
+        histories = self._ends + [load[1] for load in loads]
+        if histories:
+            for rule in rules.flights:
+                raw[rule.pool] += rule.m * -(-(rule.flight or flight) // rule.t)
+            for rule in rules.tokens if prefix else ():
+                raw[rule.pool] += rule.m * shared_blocks(rule, prefix // rule.t, histories)
         return raw
 
+    def _add(self, raw: list[int], load: Load, flight: int) -> None:
+        prefix, alike = self._prefix, load[2]
+        for rule in self._rules.tokens:
+            raw[rule.pool] += alike * rule.m * own_blocks(rule, load, flight, prefix)
+
     def given(self, flight: int) -> list[int]:
-        """Blocks that the given requests hold on their own, by rule."""
+        """Blocks by pool that the given requests hold on their own, states apart."""
+        raw = [0] * self._rules.pools
         if len(self._columns[0]) < MANY:
-            loads, prefix = [*zip(*self._columns, strict=True)], self._prefix
-            return [
-                sum([n * own_blocks(rule, (c, h, n), flight, prefix) for c, h, n in loads])
-                for rule in self._rules
-            ]
-        return self._counted(self._arrays(flight), flight)
+            for load in zip(*self._columns, strict=True):
+                self._add(raw, load, flight)
+            return raw
+        counted = self._counted(self._arrays(flight), flight)
+        for rule, blocks in zip(self._rules.tokens, counted, strict=True):
+            raw[rule.pool] += rule.m * blocks
+        return raw
 
     def _counted(self, load: Load, flight: int) -> list[int]:
         """The same of many requests: rules that differ in their window alone share a pass."""
         import numpy as np
 
         longest, alike = max(self._ends), dict[tuple[Any, ...], list[int]]()
-        for at, rule in enumerate(self._rules):
-            is_whole = rule.kind in ("full", "state")
+        for at, rule in enumerate(self._rules.tokens):
+            is_whole = rule.kind == "full"
             if rule.kind == "live" and not rule.scratch:
                 is_whole = longest < rule.window  # no history has outgrown the window
             key = (rule.t, rule.x) if is_whole else (*rule[2:6], *rule[7:])
             alike.setdefault(key, []).append(at)
-        found = [0] * len(self._rules)
+        found = [0] * len(self._rules.tokens)
         for key, places in alike.items():
-            rule, differ = self._rules[places[0]], len(key) > 2
+            rule, differ = self._rules.tokens[places[0]], len(key) > 2
             if differ:
-                windows: Ints = np.array([[self._rules[at].window] for at in places], load[0].dtype)
+                windows: Ints = np.array(
+                    [[self._rules.tokens[at].window] for at in places], load[0].dtype
+                )
                 rule = rule._replace(window=windows)  # [rule, 1]
             totals: Ints = own_blocks(rule, load, flight, self._prefix) @ load[2]
             for place, at in enumerate(places):
@@ -183,7 +222,7 @@ class BatchNeed:
         """The columns as arrays, of plain integers where 64 bits are too few."""
         import numpy as np
 
-        rules, capacities = self._rules, self._columns[0]
+        rules, capacities = self._rules.tokens, self._columns[0]
         wide = max([sum(rule[3:8]) for rule in rules], default=0) + flight + max(capacities)
         wide *= self._requests * max([1, *(rule.scratch[0] for rule in rules if rule.scratch)])
         kind = np.int64 if wide < 2**62 else object
@@ -194,27 +233,20 @@ class BatchNeed:
 class SplitNeed:
     """Raw blocks by pool of a batch whose requests use different caches: each cache by itself."""
 
-    def __init__(self, problem: Problem, rules: Sequence[Rule], batch: Batch) -> None:
-        self.fitted, self._pools = len(batch.given.fitted), len(problem.pools)
+    def __init__(self, problem: Problem, rules: Rules, batch: Batch) -> None:
+        self.fitted, self._pools = len(batch.given.fitted), rules.pools
         fitted = [batch.requests[at].caches for at in batch.given.fitted]
         self._parts = list[tuple[list[int], BatchNeed]]()
-        for cache, rule in zip(problem.caches, rules, strict=True):
+        for cache, rule in zip(problem.caches, rules.every, strict=True):
             mine = [r for r in batch.requests if r.caches is None or cache.name in r.caches]
             alone = batch.model_copy(update={"requests": tuple(mine)})
             used = [at for at, names in enumerate(fitted) if names is None or cache.name in names]
-            self._parts.append((used, BatchNeed([rule], self._pools, alone)))
+            self._parts.append((used, BatchNeed(by_kind([rule], rules.pools), alone)))
 
     def raw(self, fitted: Sequence[Load], flight: int) -> list[int]:
         """As of `BatchNeed`."""
         parts = [need.raw([fitted[at] for at in used], flight) for used, need in self._parts]
         return [sum([part[pool] for part in parts]) for pool in range(self._pools)]
-
-
-def batch_need(problem: Problem, rules: Sequence[Rule], batch: Batch) -> BatchNeed | SplitNeed:
-    """What counts the raw blocks of a batch."""
-    if batch.is_partial:
-        return SplitNeed(problem, rules, batch)
-    return BatchNeed(rules, len(problem.pools), batch)
 
 
 def alone(entry: MixEntry) -> Batch:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvplan.models.elastic import Consumer, Experts, Option, Prefill
+from kvplan.models.pools import PoolFigures
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 
@@ -49,12 +50,12 @@ def _term_bytes(term: int | Share | str, whole: int | None) -> int:
     return 0 if isinstance(term, str) else term
 
 
-def limits_of(problem: Problem, rank: Rank) -> Iterator[Limit]:
+def limits_of(problem: Problem, rank: Rank, phases: Sequence[str]) -> Iterator[Limit]:
     """Limit each phase by the quota; by free - connector too, where headroom is the staging."""
     memory, free = rank.memory, None
     if memory is not None and memory.prefill_headroom == "from_staging":
         free = free_of(memory)
-    for phase in problem.phases:
+    for phase in phases:
         fixed = sum([consumed(problem, each, rank, phase) for each in problem.consumers])
         options = [[living(o, rank, phase) for o in each.options] for each in problem.choices]
         yield phase, fixed, options, None, phase == "prefill"
@@ -89,21 +90,20 @@ def auto_granule(quota: int) -> int:
     return 2 * 2**20 << sum([quota >= step * 2**30 for step in (2, 4, 8, 16)])
 
 
-def layouts_of(problem: Problem) -> list[list[Buffers]]:
+def layouts_of(figures: Sequence[PoolFigures], ranks: Sequence[Rank]) -> list[list[Buffers]]:
     """Buffers of every pool by rank; alike ranks have the same list."""
-    figures = [pool.figures for pool in problem.pools]
     plain = [each.plain for each in figures if each.plain is not None]
     if len(plain) == len(figures):
-        return [plain] * len(problem.ranks)
+        return [plain] * len(ranks)
     sizes = [size for pool in figures for size, _ in pool.buffers if not isinstance(size, int)]
     keys = {key for size in sizes for key in size}
-    alike = [rank.name if rank.name in keys else rank.stage for rank in problem.ranks]
+    alike = [rank.name if rank.name in keys else rank.stage for rank in ranks]
     layouts = {
         key: [
             tuple([(figure_on(rank, size), GRANULES.get(g, g)) for size, g in pool.buffers])
             for pool in figures
         ]
-        for key, rank in dict(zip(alike, problem.ranks, strict=True)).items()
+        for key, rank in dict(zip(alike, ranks, strict=True)).items()
     }
     return [layouts[key] for key in alike]
 

@@ -10,7 +10,7 @@ from kvplan.models.pools import Buffer
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank
 from kvplan.models.units import exact_bytes
-from kvplan.solver.check.needs import BatchNeed, alone, batch_need, rule_of, structural_floors
+from kvplan.solver.check.needs import BatchNeed, SplitNeed, alone, rules_of, structural_floors
 from kvplan.solver.check.phase_bytes import (
     GRANULES,
     auto_granule,
@@ -55,29 +55,30 @@ class Check:
         self, problem: Problem, granules: Mapping[str, int] = NONE, floors: Mapping[str, int] = NONE
     ) -> None:
         self.problem, pools, self._granules = problem, problem.pools, granules
-        places: dict[str | None, int] = {pool.name: at for at, pool in enumerate(pools)}
-        t = problem.tokens_per_block
-        rules = [rule_of(each, places.get(each.pool, 0), t) for each in problem.caches]
-        self._floors = [
-            max(floor, pool.min_blocks, floors.get(pool.name, 0) if floors else 0)
-            for pool, floor in zip(pools, structural_floors(rules, len(pools)), strict=True)
-        ]
-        use = problem.resume_utilization.as_integer_ratio()
+        rules, use = rules_of(problem), problem.resume_utilization.as_integer_ratio()
+        self._floors = [*map(max, structural_floors(rules), [pool.min_blocks for pool in pools])]
+        if floors:
+            held = [floors.get(pool.name, 0) for pool in pools]
+            self._floors = [*map(max, self._floors, held)]
         self._use = [use if pool.resume_headroom else (1, 1) for pool in pools]
-        self._batches = [batch_need(problem, rules, batch) for batch in problem.batches]
+        self._batches = [
+            SplitNeed(problem, rules, batch) if batch.is_partial else BatchNeed(rules, batch)
+            for batch in problem.batches
+        ]
         self._fitted = [
             fitted_of(batch, i) for batch in problem.batches for i in batch.given.fitted
         ]
-        follows = problem.prefill is not None and not all(rule.flight for rule in rules)
+        follows = problem.prefill is not None and not all(rule.flight for rule in rules.every)
         self._in_flight = problem.prefill.batches_in_flight if problem.prefill and follows else 0
-        self._limits = [[*limits_of(problem, rank)] for rank in problem.ranks]
-        self._layouts = layouts_of(problem)
-        pages, fill = self._layouts[0], problem.fill
-        self._has_auto = 0 in {granule for buffers in pages for _, granule in buffers}
+        figures, phases, fill = [pool.figures for pool in pools], problem.phases, problem.fill
+        self._limits = [[*limits_of(problem, rank, phases)] for rank in problem.ranks]
+        self._layouts = layouts_of(figures, problem.ranks)
+        written = [each.buffers for each in figures if each.plain is None]
+        self._has_auto = "auto" in [granule for buffers in written for _, granule in buffers]
+        self._limited = [at for at, each in enumerate(figures) if each.limited]
         self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
         self._mix = [
-            (each.share, BatchNeed(rules, len(pools), alone(each)))
-            for each in (fill and fill.mix) or ()
+            (each.share, BatchNeed(rules, alone(each))) for each in (fill and fill.mix) or ()
         ]
 
     def broken(self, decisions: Decisions, quotas: Sequence[int] | None = None) -> list[str]:
@@ -140,7 +141,9 @@ class Check:
                 yield f"pool {pool.name} has {usable} usable blocks, {need} are needed"
             if usable % pool.multiple_of or (most is not None and usable > most):
                 yield f"pool {pool.name} has {usable} blocks: not a multiple, or above max_blocks"
-            for buffer in pool.layout if pool.figures.limited else ():
+        for at in self._limited:
+            pool, allocated = self.problem.pools[at], blocks[at]
+            for buffer in pool.layout:
                 if any(self._is_too_large(buffer, rank, allocated) for rank in self.problem.ranks):
                     yield f"pool {pool.name} has {allocated} blocks, above max_bytes of a buffer"
 
