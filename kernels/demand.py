@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
 from kvplan.kernels.given import GivenBlocks
-from kvplan.kernels.instance import PREFILL, BatchRequests, CacheRule, Instance, MixRule, uses
+from kvplan.kernels.instance import (
+    PREFILL,
+    BatchRequests,
+    CacheRule,
+    Instance,
+    MixRule,
+    PoolRule,
+    uses,
+)
 from kvplan.kernels.need import (
     NeedTerm,
     batch_flight_blocks,
@@ -17,6 +26,11 @@ from kvplan.kernels.need import (
 )
 
 
+def pool_columns(instance: Instance) -> list[tuple[Any, ...]]:
+    """The fields of `PoolRule` as columns, one entry a pool."""
+    return [*zip(*instance.pools, strict=True)] or [()] * len(PoolRule._fields)
+
+
 class Demand:
     """Needs of one instance; `chunk` is an index into instance.chunks."""
 
@@ -24,8 +38,8 @@ class Demand:
         self.instance = instance
         self.uses_chunk = PREFILL in [rule.flight for rule in instance.caches]
         self.fitted_batches = [b for b, batch in enumerate(instance.batches) if batch.fitted]
-        self._use = [(pool.use_num, pool.use_den) for pool in instance.pools]
-        self._multiples = [pool.multiple for pool in instance.pools]
+        _, self.reserved, self._least, self._most, self._multiples, *use = pool_columns(instance)
+        self._use = [*zip(*use, strict=True)]
         self._has_multiples = max(self._multiples, default=1) > 1
         self._shared_flights = [
             (cache, rule) for cache, rule in enumerate(instance.caches) if rule.flight_per_batch
@@ -231,7 +245,7 @@ class Demand:
         key = chunk if self.uses_chunk else 0
         found = self._still.get(key)
         if found is None:
-            found = self._still[key] = [pool.least for pool in self.instance.pools]
+            found = self._still[key] = [*self._least]
             for batch, needed in enumerate(self.instance.batches):
                 if not needed.fitted:
                     self.raise_floors(found, self.given(batch, chunk))
@@ -239,10 +253,12 @@ class Demand:
 
     def raise_floors(self, floors: list[int], raw: Iterable[int]) -> None:
         """floor = max(floor, ceil(raw / u)) in place."""
-        for index, (held, (num, den)) in enumerate(zip(raw, self._use, strict=True)):
-            need = -(-held * den // num)
-            if need > floors[index]:
-                floors[index] = need
+        for index, held in enumerate(raw):
+            if held:
+                num, den = self._use[index]
+                need = -(-held * den // num)
+                if need > floors[index]:
+                    floors[index] = need
 
     def legal(self, floors: list[int]) -> list[int]:
         """Usable blocks rounded up to the pools' multiples."""

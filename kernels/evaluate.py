@@ -36,10 +36,7 @@ class Evaluator(Demand):
             for place, buffers in zip(self.places, pools, strict=bool(pools)):
                 if buffers:
                     place.append((layout, buffers))
-        self.reserved = [pool.reserved for pool in instance.pools]
-        self._limited = [
-            (i, pool.most) for i, pool in enumerate(instance.pools) if pool.most is not None
-        ]
+        self._limited = [(i, most) for i, most in enumerate(self._most) if most is not None]
         self._has_others = [b.staging or b.options or b.layers for b in instance.budgets]
 
     def pool_bytes(self, usable: Sequence[int]) -> list[int]:

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple, overload
 
+made = tuple.__new__
+"""A NamedTuple from all its fields, in half the time: for what a plan makes for every pool."""
+
 FULL, LIVE, PEAK, FLIGHT, STATE = range(5)
 """Retention rules. FLIGHT is `window, keep in_flight` (reach W - 1) and `chunked` (reach chunk)."""
 

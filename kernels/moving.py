@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import compress
+from operator import le, ne
 from typing import NamedTuple
 
 from kvplan.kernels.bytes import most_blocks, pool_bytes
 from kvplan.kernels.evaluate import Evaluator
+from kvplan.kernels.instance import made
 from kvplan.kernels.largest import Sample, largest
 from kvplan.kernels.need import NeedTerm, blocks
 
 _MOST_KNOWN = 4096  # values that are kept
 _MOST_DOUBLINGS = 80
+
+
+def differing(a: Sequence[int], b: Sequence[int]) -> list[int]:
+    """Positions at which two sequences of one length differ."""
+    return [*compress(range(len(a)), map(ne, a, b))]
 
 
 class Evaluated(NamedTuple):
@@ -27,13 +35,8 @@ class Evaluated(NamedTuple):
     is_legal: bool  # no pool exceeds its max_blocks
 
 
-class MovingPool(NamedTuple):
-    """A pool whose raw need is base + the sum of its terms."""
-
-    pool: int
-    base: int
-    terms: Sequence[NeedTerm]
-    least: int  # usable blocks that everything else needs
+MovingPool = tuple[int, int, Sequence[NeedTerm], int]
+"""A pool whose raw need is a base and the sum of terms, and the usable blocks of all else."""
 
 
 class Moving:
@@ -41,7 +44,7 @@ class Moving:
 
     Parameters
     ----------
-    pools : those that the variable moves.
+    pools : those that the variable moves: (pool, base, terms, least).
     usable : blocks by pool; those of pools that do not move count.
     flight : C - H of a capacity.
     """
@@ -68,7 +71,7 @@ class Moving:
     def replaced(self, bound: Callable[[NeedTerm], NeedTerm]) -> Moving:
         """The same with other terms, for example with bounds of them."""
         pools = [
-            each._replace(terms=tuple([bound(term) for term in each.terms])) for each in self._pools
+            (pool, base, [*map(bound, terms)], least) for pool, base, terms, least in self._pools
         ]
         return Moving(self._evaluator, pools, self._still, self.flight)
 
@@ -87,10 +90,8 @@ class Moving:
         """The same between two samples of a class: pools that are equal in both stand still."""
         known = self._known.get(value)
         if known is None:
-            pairs = enumerate(zip(low.blocks, high.blocks, strict=True))
-            moving = [slot for slot, (a, b) in pairs if a != b]
             base = Evaluated(low.blocks, low.bytes, is_legal=True)
-            known = self._evaluate(value, base, moving)
+            known = self._evaluate(value, base, differing(low.blocks, high.blocks))
         return known
 
     def _evaluate(self, value: int, base: Evaluated, slots: Sequence[int]) -> Evaluated:
@@ -117,18 +118,13 @@ class Moving:
                     taken[layout] -= pool_bytes(before, buffers)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        found = self._known[value] = Evaluated(tuple(held), tuple(taken), legal)
+        found = self._known[value] = made(Evaluated, (tuple(held), tuple(taken), legal))
         return found
 
     def _sample(self, rests: Sequence[int], at: int, evaluated: Evaluated) -> Sample:
         """A value under limits, as the sample of a step."""
         held, taken, legal = evaluated
-        if legal:
-            for total, rest in zip(taken, rests, strict=True):
-                if total > rest:
-                    legal = False
-                    break
-        return Sample(at, legal, held, taken)
+        return made(Sample, (at, legal and all(map(le, taken, rests)), held, taken))
 
     def fits(self, rests: Sequence[int], value: int) -> bool:
         """Whether a value fits.
@@ -180,15 +176,15 @@ class Moving:
     def usable(self, value: int) -> tuple[int, ...]:
         """Usable blocks of every pool at a value."""
         usable = list(self._still)
-        for each, held in zip(self._pools, self.at(value).blocks, strict=True):
-            usable[each.pool] = held - self._evaluator.reserved[each.pool]
+        for (pool, _, _, _), held in zip(self._pools, self.at(value).blocks, strict=True):
+            usable[pool] = held - self._evaluator.reserved[pool]
         return tuple(usable)
 
     def _guess(
         self, rests: Sequence[int], first: int, period: int, a: Sample, b: Sample
     ) -> int | None:
         """The last step that fits if what grew from a to b grows in a straight line."""
-        grown = [slot for slot, held in enumerate(a.blocks) if held != b.blocks[slot]]
+        grown = differing(a.blocks, b.blocks)
         if len(grown) == 1:
             return self._inverted(rests, first, period, a, b, grown[0])
         span = b.at - a.at

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule
+from kvplan.kernels.instance import FLIGHT, FULL, LIVE, PEAK, STATE, CacheRule, made
 
 Integers = Any
 """A Python integer or an integer array."""
@@ -80,7 +80,8 @@ def need_term(rule: CacheRule, flight: Integers, prefix_blocks: int = 0) -> Need
             return NeedTerm(pool, groups, t, None, None, None, extra, None, least)
         first = max(sink, prefix_blocks)
         spared = None if scratch is None else ScratchTerm(*scratch, rewind, reach - 1, first)
-        return NeedTerm(pool, groups, t, None, reach - 1 + first * t, None, extra, spared, least)
+        start = reach - 1 + first * t
+        return made(NeedTerm, (pool, groups, t, None, start, None, extra, spared, least))
     if kind == STATE:
         return NeedTerm(pool, groups, 1, 0, extra=state + extra)
     if kind == PEAK:

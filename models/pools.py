@@ -109,6 +109,7 @@ class Pool(Frozen):
 
     __slots__ = ("_figures",)  # not a field, so that a copy with changes starts without it
     if TYPE_CHECKING:
+        _figures: PoolFigures
 
         def __init__(
             self,
@@ -160,11 +161,11 @@ class Pool(Frozen):
     @property
     def figures(self) -> PoolFigures:
         """The buffers as plain figures; cached."""
-        figures: PoolFigures | None = getattr(self, "_figures", None)
-        if figures is None:
-            figures = _figures_of(self)
-            object.__setattr__(self, "_figures", figures)
-        return figures
+        try:
+            return self._figures
+        except AttributeError:  # of a copy
+            object.__setattr__(self, "_figures", _figures_of(self))
+            return self._figures
 
 
 class PoolFigures(NamedTuple):

@@ -20,7 +20,8 @@ def solve(search: Search) -> Answer | None:
     listed variables and at most one other whose worth never falls. Any other weighted goal gets a
     good point and a bound. Linear constraints are ignored here.
     """
-    bounds, tops, exact = search.starts(), list[Number | None](), True
+    bounds, exact = search.starts(), True
+    tops: list[Number | None] = []
     for number, goal in enumerate(search.shape.objectives):
         if number == search.pools_from and len(bounds) == 1:
             return _filled(search, bounds[0], tops, number, exact)

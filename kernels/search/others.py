@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import ceil
 
 from kvplan.kernels.evaluate import Evaluator
-from kvplan.kernels.moving import Moving, MovingPool
+from kvplan.kernels.moving import Moving
 from kvplan.kernels.need import NeedTerm
 from kvplan.kernels.search.bounds import Bounds
 from kvplan.kernels.search.undecided import PRUNE_FROM, Needed, Undecided, undominated
@@ -139,7 +139,7 @@ class Others:
         still = list(usable)
         self.demand.raise_floors(still, base)
         still = self.demand.legal(still)
-        pools = [MovingPool(p, base[p], terms, usable[p]) for p, terms in by_pool.items()]
+        pools = [(pool, base[pool], terms, usable[pool]) for pool, terms in by_pool.items()]
         return Moving(self.demand, pools, still, flight)
 
 

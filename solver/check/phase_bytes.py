@@ -147,7 +147,8 @@ def staging_bytes(prefill: Prefill | None, rank: Rank, chunk: int | None) -> int
 
     A row of a table counts from where its tokens reach the chunk; each entry fills whole granules.
     """
-    groups, tokens = dict[str | int, int](), chunk or 0
+    groups: dict[str | int, int] = {}
+    tokens = chunk or 0
     for index, entry in enumerate(prefill.staging if prefill else ()):
         if entry.stage is None or entry.stage == rank.stage:
             exact = (entry.base or 0) + (entry.per_token or 0) * tokens

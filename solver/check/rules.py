@@ -204,7 +204,8 @@ class Check:
 
     def _free(self, decisions: Decisions, quotas: Sequence[int]) -> Iterator[tuple[Rank, str, int]]:
         """What decisions leave of each limit of every rank, with its phase."""
-        problem, experts, known = self.problem, self.problem.experts, dict[tuple[int, int], int]()
+        problem, experts = self.problem, self.problem.experts
+        known: dict[tuple[int, int], int] = {}
         layers = [layer_bytes(experts, each) for each in (decisions.slots, decisions.kept)]
         rows = zip(problem.ranks, quotas, self._limits, self._layouts, strict=True)
         for rank, quota, limits, layout in rows:
@@ -241,7 +242,7 @@ class Check:
             beside[at] = pool.reserved_blocks if is_shared else min(beside[at], needed)
         kept = least_kept(problem.experts, decisions.slots)
         others = decisions._replace(blocks=tuple(beside), kept=kept)
-        rests = dict[str, int]()
+        rests: dict[str, int] = {}
         for rank, phase, free in self._free(others, quotas):
             if phase != "load":
                 rests[rank.name] = min(free, rests.get(rank.name, free))

@@ -15,6 +15,7 @@ from kvplan.kernels.instance import (
     CacheRule,
     ExpertRule,
     PoolRule,
+    made,
 )
 from kvplan.models import Problem
 from kvplan.models.pools import Cache, Pool
@@ -49,15 +50,13 @@ def cache_rule(cache: Cache, block_tokens: Any, pool: int = 0) -> CacheRule:
     reach, flight, scratch = cache.window or 1, cache.in_flight, cache.scratch
     if kind == FLIGHT:
         reach = cache.chunk or reach - 1
-    return CacheRule(
-        *(pool, kind, t, groups, extra, reach),
-        -(-cache.sink // t) if cache.sink and kind != FLIGHT else 0,
-        1 if flight is None else PREFILL if flight == "prefill" else flight,
-        kind == FLIGHT and cache.in_flight_per == "batch",
-        0,
-        None if scratch is None else (scratch.fraction.numerator, scratch.fraction.denominator),
-        0 if scratch is None else scratch.max_rewind,
-    )
+    sink = -(-cache.sink // t) if cache.sink and kind != FLIGHT else 0
+    tokens = 1 if flight is None else PREFILL if flight == "prefill" else flight
+    together, share, rewind = kind == FLIGHT and cache.in_flight_per == "batch", None, 0
+    if scratch is not None:
+        share, rewind = scratch.fraction.as_integer_ratio(), scratch.max_rewind
+    fields = (pool, kind, t, groups, extra, reach, sink, tokens, together, 0, share, rewind)
+    return made(CacheRule, fields)
 
 
 _KINDS = {"full": FULL, "state": STATE, "chunked": FLIGHT}
@@ -102,7 +101,7 @@ def pool_rules(
         share = use if pool.resume_headroom else (1, 1)
         most = most_usable(problem, pool) if pool.figures.limited else pool.max_blocks
         rule = (pool.name, pool.reserved_blocks, least, most, pool.multiple_of, *share)
-        found.append(PoolRule(*rule))
+        found.append(made(PoolRule, rule))
     return tuple(found)
 
 

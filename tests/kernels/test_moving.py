@@ -11,7 +11,7 @@ import pytest
 from kvplan.kernels.bytes import pool_bytes
 from kvplan.kernels.evaluate import Evaluator
 from kvplan.kernels.instance import Instance
-from kvplan.kernels.moving import Evaluated, Moving, MovingPool
+from kvplan.kernels.moving import Evaluated, Moving
 from kvplan.kernels.need import NeedTerm, blocks
 from support.instance import instance_of
 from support.micro import micro, one
@@ -67,11 +67,10 @@ class Case:
         self.usable = [rng.randint(0, 40) for _ in pools]
         moved = sorted(rng.sample(pools, rng.randint(1, len(pools))))
         self.pools = [
-            MovingPool(pool, rng.randint(0, 9), terms(rng, pool), self.usable[pool])
-            for pool in moved
+            (pool, rng.randint(0, 9), terms(rng, pool), self.usable[pool]) for pool in moved
         ]
         self.flight = rng.randint(0, 9)
-        self.period = lcm(*(term.block_tokens for each in self.pools for term in each.terms))
+        self.period = lcm(*(term.block_tokens for _, _, own, _ in self.pools for term in own))
         self.first = rng.randint(max(1, self.flight), 90)
         self.rests = [rng.randint(0, 6000) for _ in self.evaluator.buffers]
         self.moving = Moving(self.evaluator, self.pools, self.usable, self.flight)
@@ -117,7 +116,7 @@ def test_pools_that_are_equal_at_both_ends_stand_still(monkeypatch: pytest.Monke
     pools = [{"name": name, "bytes": 10} for name in "pqr"]
     caches = [{"name": name, "pool": name, "kind": "full"} for name in "pqr"]
     evaluator = Evaluator(instance_of(micro(pools=pools, caches=caches, **one(1))))
-    moved = [MovingPool(k, 0, (NeedTerm(k, 1, 4, cap),), 0) for k, cap in enumerate((None, 9, 9))]
+    moved = [(k, 0, (NeedTerm(k, 1, 4, cap),), 0) for k, cap in enumerate((None, 9, 9))]
     moving = Moving(evaluator, moved, [0] * 3)
     assert moving.largest([0, 10 * 718], 4, 4, 1000) == 2800
     assert asked[:2] == [3, 3]  # the top and the middle
@@ -133,7 +132,7 @@ def test_blocks_and_bytes_are_the_sums_of_the_terms(seed: int) -> None:
         held, taken, _ = case.moving.at(value)
         usable = case.held(value)
         reserved = case.evaluator.reserved
-        assert list(held) == [usable[each.pool] + reserved[each.pool] for each in case.pools]
+        assert list(held) == [usable[pool] + reserved[pool] for pool, *_ in case.pools]
         assert list(taken) == case.taken(usable)
         assert case.moving.fits(case.rests, value) == case.fits(value)
 
@@ -172,7 +171,7 @@ def test_a_wrong_guess_changes_nothing(wrong: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("limit", [0, 1, 2, 3, 6, 7, 8, 1000])
 def test_without_an_upper_end_it_is_found_by_doubling(limit: int) -> None:
     evaluator = Evaluator(instance_of(micro(**one(1))))
-    moving = Moving(evaluator, [MovingPool(0, 0, (NeedTerm(0, 1, 1),), 0)], [0])
+    moving = Moving(evaluator, [(0, 0, (NeedTerm(0, 1, 1),), 0)], [0])
     assert moving.largest([0, 10 * limit + 9], 0, 1, None) == limit
     assert moving.largest([0, 10 * limit + 9], 0, 1, 5) == min(limit, 5)
     assert moving.largest([0, 10 * limit + 9], limit + 1, 1, None) is None
@@ -199,7 +198,7 @@ def test_one_pool_is_inverted_at_once(most: int | None, monkeypatch: pytest.Monk
     if most is not None:
         pools[0]["max_blocks"] = most
     evaluator = Evaluator(instance_of(micro(pools=pools, **one(1))))
-    moving = Moving(evaluator, [MovingPool(0, 7, (NeedTerm(0, 3, 16),), 0)], [0])
+    moving = Moving(evaluator, [(0, 7, (NeedTerm(0, 3, 16),), 0)], [0])
     blocks_held = 3000 if most else 10**9 // 4096 * 4096 // 10
     expected = (blocks_held - 7) // 3 * 16
     assert moving.largest([0, 10**9], 16, 16, 2**36) == expected
@@ -213,7 +212,7 @@ def test_nine_pools_take_few_evaluations(monkeypatch: pytest.MonkeyPatch) -> Non
     caches = [{"name": f"c{k}", "pool": f"p{k}", "kind": "full"} for k in range(9)]
     evaluator = Evaluator(instance_of(micro(10**9, pools=pools, caches=caches, **one(1))))
     caps = [None, 500, 90, 9000, None, 64, 64, 1024, 300]
-    moved = [MovingPool(k, 3, (NeedTerm(k, 1, 16, cap),), 4) for k, cap in enumerate(caps)]
+    moved = [(k, 3, (NeedTerm(k, 1, 16, cap),), 4) for k, cap in enumerate(caps)]
     moving = Moving(evaluator, moved, [0] * 9)
     asked.clear()
     found = moving.largest([0, 10**9], 16, 16, 2**20)
@@ -244,7 +243,7 @@ def test_max_blocks_of_several_pools_are_guessed_as_bytes_are(
     pools = [{"name": "p", "bytes": 10, "max_blocks": 5000}, {"name": "q", "bytes": 10}]
     caches = [{"name": f"c{name}", "pool": name, "kind": "full"} for name in "pq"]
     evaluator = Evaluator(instance_of(micro(pools=pools, caches=caches, **one(1))))
-    moved = [MovingPool(k, 0, (NeedTerm(k, 1 + k, 16),), 0) for k in range(2)]
+    moved = [(k, 0, (NeedTerm(k, 1 + k, 16),), 0) for k in range(2)]
     moving = Moving(evaluator, moved, [0, 0])
     assert moving.largest([0, 10**15], 16, 16, 2**30) == 5000 * 16
     assert len(asked) <= 6

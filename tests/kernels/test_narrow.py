@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kvplan.kernels.evaluate import Evaluator
-from kvplan.kernels.moving import Moving, MovingPool
+from kvplan.kernels.moving import Moving
 from kvplan.kernels.narrow import narrowed, term_bound
 from kvplan.kernels.need import NeedTerm, blocks, need_term, prefix_term
 from support.instance import instance_of, rule
@@ -61,7 +61,7 @@ def test_the_range_holds_the_largest_capacity_that_fits(seed: int) -> None:
     if rng.random() < 0.7:
         mine.append(NeedTerm(0, 1, rng.choice((1, 7, 16))))
     evaluator = Evaluator(instance_of(micro(10**6, **one(1))))
-    moving = Moving(evaluator, [MovingPool(0, 0, tuple(mine), 0)], [0], flight)
+    moving = Moving(evaluator, [(0, 0, tuple(mine), 0)], [0], flight)
     low = rng.randint(flight, 60)
     rests = moving.at(rng.randint(low, SPAN))[1]
     fitting = [value for value in range(low, SPAN + 1) if moving.fits(rests, value)]
@@ -77,7 +77,7 @@ def test_a_long_capacity_is_narrowed_to_less_than_a_block_of_each_window() -> No
     full = NeedTerm(0, 1, 1)
     evaluator = Evaluator(instance_of(micro(10**6, **one(1))))
     mine = (*[need_term(each, 1) for each in live], full)
-    moving = Moving(evaluator, [MovingPool(0, 0, mine, 0)], [0], 1)
+    moving = Moving(evaluator, [(0, 0, mine, 0)], [0], 1)
     rests = list(moving.at(200_000)[1])
     found = narrowed(moving, rests, 1, 400_000)
     assert found.best is not None
