@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.kernels.instance import CacheRule, FixedRequests, GivenRequests
+from kvplan.kernels.instance import CacheRule, FixedRequests, GivenRequests, made
 from kvplan.kernels.need import NeedTerm, blocks, placeholder_blocks
 from kvplan.models.immutable.lazy import cached_property
 
@@ -85,7 +85,7 @@ class GivenBlocks:
             extra = 0
             if stale_from is not None and self._most_history < stale_from:
                 stale_from = None
-        return NeedTerm(0, 1, t, most, stale_from, stale_most, extra, scratch, least)
+        return made(NeedTerm, (0, 1, t, most, stale_from, stale_most, extra, scratch, least))
 
     def _apart(self, extra: int) -> int:
         """Extra blocks of all requests that a pass left out."""

@@ -119,11 +119,12 @@ def blocks(term: NeedTerm, capacity: Integers, history: Integers) -> Integers:
         stale = (history - stale_from) // t
         stale = stale * (stale > 0)
         held = held - (stale if stale_most is None else lesser(stale, stale_most))
-    held = held + extra
+    if extra:
+        held = held + extra
     if scratch is not None:
         lent = scratch_blocks(scratch, t, capacity, history)
         held = positive(held - lent + ceil_div(lent * scratch.num, scratch.den))
-    return groups * held
+    return held if groups == 1 else groups * held
 
 
 def scratch_blocks(

@@ -124,7 +124,7 @@ def own_blocks(rule: Rule, load: Load, flight: int, prefix: int) -> Ints:
             first, stop = most(first, shared), most(stop, shared)
         blocks = blocks - (stop - first)
     if scratch is None:
-        return blocks + extra
+        return blocks + extra if extra else blocks
     num, den, rewind = scratch
     first, stop = stale(rule, most(capacity - rewind, 0))
     written = most(-(-history // t), shared)
