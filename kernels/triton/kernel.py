@@ -16,7 +16,7 @@ from kvplan.kernels.triton.search import (
     some,
     split,
 )
-from kvplan.kernels.triton.state import State, settled, within
+from kvplan.kernels.triton.tile_state import State, settled, within
 
 NOTHING: tl.constexpr = tl.constexpr(-(1 << 60))  # as the value of a goal
 

@@ -23,7 +23,7 @@ from kvplan.kernels.triton.rules import (
     pool_bytes,
     rounded_down,
 )
-from kvplan.kernels.triton.state import at_least, lower_bound, upper_bound
+from kvplan.kernels.triton.tile_state import at_least, lower_bound, upper_bound
 
 
 @triton.jit

@@ -13,7 +13,7 @@ from kvplan.models import InvalidProblem
 from kvplan.models.errors import Fault
 from kvplan.solver.logs.compare import COUNTS, RATIOS, said, span
 from kvplan.solver.logs.engines.log_llamacpp import SEEN
-from kvplan.solver.logs.engines.vllm_settings import BLOCK_TOKENS
+from kvplan.solver.logs.engines.vllm_launch import BLOCK_TOKENS
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import RankLog
 from kvplan.solver.logs.verdict import Start

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kvplan.solver.logs.compare import decimal
 from kvplan.solver.logs.concurrency import agrees, tokens_of_blocks
-from kvplan.solver.logs.engines.vllm_settings import FITTED, ONE_LINE
+from kvplan.solver.logs.engines.vllm_launch import FITTED, ONE_LINE
 from kvplan.solver.logs.reading.interval import Interval
 from kvplan.solver.logs.reading.record import RankLog
 

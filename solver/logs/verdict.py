@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models import Problem
-from kvplan.solver.logs.engines.vllm_settings import GIVEN_BYTES
+from kvplan.solver.logs.engines.vllm_launch import GIVEN_BYTES
 from kvplan.solver.logs.reading.record import CORE, Failure, RankLog, Wrong
 from kvplan.solver.logs.remarks import remarks
 from kvplan.solver.logs.rules import wrong_figures

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from kvplan.solver.logs.engines.vllm_settings import FITTED
+from kvplan.solver.logs.engines.vllm_launch import FITTED
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
 from kvplan.solver.logs.reading.assemble import assemble

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kvplan.solver.logs.engines.vllm_launch import trait_of, words_of
 from kvplan.solver.logs.engines.vllm_lines import NEEDLES, figures_of
-from kvplan.solver.logs.engines.vllm_settings import trait_of, words_of
 from kvplan.solver.logs.failures import NEEDLES as FAILURES
 from kvplan.solver.logs.failures import failure_of
 from kvplan.solver.logs.reading.assemble import assemble

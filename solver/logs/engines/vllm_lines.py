@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from kvplan.solver.logs.engines.vllm_settings import SETTINGS
+from kvplan.solver.logs.engines.vllm_launch import SETTINGS
 from kvplan.solver.logs.reading.interval import FIGURE as _N
 from kvplan.solver.logs.reading.interval import Interval, printed
 

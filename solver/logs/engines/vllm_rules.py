@@ -13,7 +13,7 @@ from kvplan.solver.logs.concurrency import (
     several_kinds,
     tokens_of_blocks,
 )
-from kvplan.solver.logs.engines.vllm_settings import (
+from kvplan.solver.logs.engines.vllm_launch import (
     AUTO_FIT,
     BLOCK_TOKENS,
     KINDS,

@@ -55,14 +55,13 @@ def lower_bound(state, KIND: tl.constexpr, AT: tl.constexpr):
     """The lower bound of one variable."""
     if KIND == "capacity" or KIND == "count":
         return state.low[AT]
-    elif KIND == "prefill":
+    if KIND == "prefill":
         return state.chunk
-    elif KIND == "experts":
+    if KIND == "experts":
         return state.experts
-    elif KIND == "blocks":
+    if KIND == "blocks":
         return state.blocks[AT]
-    else:
-        return state.copies[AT]
+    return state.copies[AT]
 
 
 @triton.jit
@@ -70,12 +69,11 @@ def upper_bound(state, KIND: tl.constexpr, STEP: tl.constexpr):
     """The upper bound of a count, the chunk, the slots or the copies."""
     if KIND == "count":
         return state.high[STEP[1]]
-    elif KIND == "prefill":
+    if KIND == "prefill":
         return state.chunk_most
-    elif KIND == "experts":
+    if KIND == "experts":
         return state.experts_most
-    else:
-        return tl.load(state.tables + STEP[6])
+    return tl.load(state.tables + STEP[6])
 
 
 @triton.jit
