@@ -7,7 +7,7 @@ from kvplan.models.plan import PlacementPlan, SpacePlan
 from kvplan.solver.place.engine_default import engine_default
 from kvplan.solver.place.flags import flags_of, notes_of
 from kvplan.solver.place.search.placement_search import Placed
-from kvplan.solver.place.slot_program import Program, tensors_of
+from kvplan.solver.place.slot_program import Program
 
 
 def placement_of(program: Program, found: Placed) -> PlacementPlan:
@@ -71,7 +71,7 @@ def _space(
     tensors = [
         (tensor, lie == at)
         for layer, run in enumerate(program.runs)
-        for tensor, lie in zip(tensors_of(run, place), lies[layer], strict=True)
+        for tensor, lie in zip(program.tensors(run), lies[layer], strict=True)
         if lie == at or (place.mirror and name == place.host)
     ]
     rate = place.read.get(name)

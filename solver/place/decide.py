@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from kvplan.solver.cpsat.place_program import Row
 
 
+MOST_COUNTS = 20_000  # variables for experts of a kind, by slice and space
+
+
 class Decision(NamedTuple):
     """A placement at some values.
 
@@ -95,6 +98,9 @@ class Decide:
             return found.answer
         if any_answer:
             spread = spread._replace(objectives=())
+        if start is not None and _is_beyond_cpsat(spread) and not rows:
+            self.all_proven = False
+            return start
         from kvplan.solver.cpsat.place_program import best_spreading
 
         self.used_cpsat = True
@@ -178,6 +184,12 @@ class Decide:
             ends.append(total)
         ranks = tuple(program.order[at] for at in order)
         return Decision(ranks, tuple(ends), tuple(() for _ in program.runs), ())
+
+
+def _is_beyond_cpsat(spread: Spread) -> bool:
+    """Whether the integer program would take longer to build than there is time."""
+    kinds = {(id(slot.experts), tensor) for slot in spread.slots for tensor in slot.experts}
+    return len(kinds) * len(spread.spaces) ** 2 > MOST_COUNTS
 
 
 def _without_host(spread: Spread) -> Spread:

@@ -47,6 +47,10 @@ class Program:
         self.more: dict[int, int] = {}  # bytes beside its quota, by rank
         self._tensors = {run: tensors_of(run, self.place) for run in self.place.layers}
 
+    def tensors(self, run: LayerRun) -> tuple[Tensor, ...]:
+        """What of a layer's experts moves as one."""
+        return self._tensors[run]
+
     def least(self) -> Values:
         """Everything at its least."""
         return Values(tuple(f.least for f in self.instance.fitted), 0, (0,) * self.pools)

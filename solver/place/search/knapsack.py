@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ MOST_NODES = 2_000
 MOST_UNITS = 1 << 16  # of the common divisor of the bytes: a table up to here
 MOST_BITS = 1 << 20
 MOST_KINDS = 64  # that a branch takes apart
+MOST_CELLS = 1 << 24  # of a table
 
 
 class Item(NamedTuple):
@@ -65,9 +65,9 @@ def best_choice(items: Sequence[Item], room: int) -> Choice:
     return Choice(tuple(found), gain, bound)
 
 
-def gain_a_byte(bytes_: int, gain: int) -> tuple[bool, Fraction]:
-    """Sort key: things without bytes above all."""
-    return (not bytes_, Fraction(gain, bytes_ or 1))
+def gain_a_byte(bytes_: int, gain: int) -> int:
+    """Sort key, exact below 2^48 bytes: two such rates differ by more than 2^-96."""
+    return (gain << 96) // bytes_ if bytes_ else 1 << 200
 
 
 class _Branch:
@@ -119,16 +119,52 @@ class _Branch:
         if alike and left <= MOST_BITS:
             taken = self._largest_sum(left, unit)
             return taken, self.worth(taken), self.worth(taken)
+        return self._core(room, taken, gain, bound)
+
+    def _core(
+        self, room: int, taken: tuple[int, ...], gain: int, bound: int
+    ) -> tuple[tuple[int, ...], int, int]:
+        """The same for the few items that may differ from the fractional choice.
+
+        An item of another rate than the one that is taken in part loses the difference, each time
+        that it is taken instead or left; all together lose less than the bound is above the gain.
+        """
+        last, left = 0, room // self.units[0] * self.units[0] if self.units[0] else room
+        while self.items[last].number * self.items[last].bytes <= left:
+            left -= self.items[last].number * self.items[last].bytes
+            last += 1
+        one, free, fixed = self.items[last], list[int](), list[int]()
+        for at, item in enumerate(self.items):
+            loss = abs(item.gain * one.bytes - one.gain * item.bytes)
+            most = (bound - gain) * one.bytes // loss if loss else item.number
+            free.append(min(item.number, most))
+            fixed.append(item.number - free[-1] if at < last else 0)
+        rest = room - sum(i.bytes * n for i, n in zip(self.items, fixed, strict=True))
+        core = [at for at, number in enumerate(free) if number]
+        branch, own = _Branch([self.items[at]._replace(number=free[at]) for at in core]), gain
+        beside = self.worth(fixed)
+        found, most = branch.searched(rest, bound - beside)
+        if beside + branch.worth(found) >= gain:
+            for at, number in zip(core, found, strict=True):
+                fixed[at] += number
+            taken, own = tuple(fixed), self.worth(fixed)
+        return taken, own, max(own, beside + most)
+
+    def searched(self, room: int, bound: int) -> tuple[tuple[int, ...], int]:
+        """A choice and its bound, by a branch or a table; as told where both are too much."""
+        taken = self.greedy(room)
+        gain, unit = self.worth(taken), self.units[0] or 1
+        left = min(room, sum(item.bytes * item.number for item in self.items)) // unit
         if len(self.items) > MOST_KINDS:
-            return taken, gain, bound
+            self.nodes = MOST_NODES + 1
         self.best, self.most, self.ceiling = taken, gain, bound
         self._descend(0, room, 0)
         if self.nodes <= MOST_NODES:
-            return self.best, self.most, self.most
-        if left <= MOST_UNITS:
+            return self.best, self.most
+        if left <= MOST_UNITS and left * len(self.items) <= MOST_CELLS:
             taken = self._tabled(left, unit)
-            return taken, self.worth(taken), self.worth(taken)
-        return self.best, self.most, bound
+            return taken, self.worth(taken)
+        return self.best, bound
 
     def _descend(self, at: int, room: int, gain: int) -> None:
         """Every count of an item from the most down, while the bound is above the best."""

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kvplan.solver.place.search.expert_kinds import ExpertKinds
 from kvplan.solver.place.search.knapsack import MOST_UNITS, Item, best_choice, gain_a_byte
-from kvplan.solver.place.search.spread import Spread, Tensor
+from kvplan.solver.place.search.spread import Tensor
 
 MOST_GROUPS = 64
 MOST_OPTIONS = 16
@@ -58,11 +59,10 @@ class Gains:
     whole : gain of a layer whose experts are all on the card (hops that it saves).
     """
 
-    def __init__(self, spread: Spread, gain_of: Callable[[Tensor], int], whole: int) -> None:
-        self.spread, self.whole = spread, whole
-        kinds = dict.fromkeys(tensor for slot in spread.slots for tensor in slot.experts)
-        self.gains = {tensor: gain_of(tensor) for tensor in kinds}
-        self.unit = gcd(*(tensor.bytes for tensor in kinds)) or 1
+    def __init__(self, kinds: ExpertKinds, gain_of: Callable[[Tensor], int], whole: int) -> None:
+        self.kinds, self.whole = kinds, whole
+        self.gains = {t: gain_of(t) for counted in kinds.counted for t in counted}
+        self.unit = gcd(*(tensor.bytes for tensor in self.gains)) or 1
 
     def bounds(self, room: Any, dtype: Any) -> tuple[Any, Any]:
         """Upper bounds of the gain of each slice, and where they are reached.
@@ -73,39 +73,37 @@ class Gains:
         left = room // self.unit * self.unit
         gain, is_open = np.zeros_like(left), np.ones(left.shape, dtype=bool)
         is_exact = np.ones(left.shape, dtype=bool)
-        for parts, numbers in self._groups(dtype):
-            top = parts[0]
-            held = sum(_slices(n * p.bytes) for p, n in zip(parts, numbers, strict=True))
-            won = sum(_slices(n * p.gain) for p, n in zip(parts, numbers, strict=True))
+        for top, is_single, held_column, won_column in self._groups(dtype):
+            held, won = _slices(held_column), _slices(won_column)
             fits = held <= left
             share = np.minimum(_share(np.minimum(left, held), top, dtype), won)
             gain = gain + np.where(is_open, np.where(fits, won, share), 0)
             closing = is_open & ~fits
-            whole = left % max(top.bytes, 1) == 0 if len(parts) == 1 and not self.whole else False
+            whole = left % max(top.bytes, 1) == 0 if is_single and not self.whole else False
             is_exact &= ~closing | whole
             is_open &= fits
             left = np.where(is_open, left - held, left)
         return gain, is_exact
 
-    def _groups(self, dtype: Any) -> Iterator[tuple[list[Part], list[Any]]]:
-        """Parts by falling gain per byte with their number up to each slot; many in groups."""
-        numbers = self._numbers()
-        parts = sorted(numbers, key=lambda part: gain_a_byte(*part), reverse=True)
-        width = -(-len(parts) // MOST_GROUPS) or 1
-        for first in range(0, len(parts), width):
-            group = parts[first : first + width]
-            columns = [np.cumsum(np.array([0, *numbers[p]], dtype=dtype)) for p in group]
-            yield group, columns
+    def _groups(self, dtype: Any) -> Iterator[tuple[Part, bool, Any, Any]]:
+        """Parts by falling gain per byte, many in groups: the best, its bytes, its gains by slot.
 
-    def _numbers(self) -> dict[Part, list[int]]:
-        """Parts of each slot, by part."""
-        steps = {slot.experts: self._steps(slot.experts) for slot in self.spread.slots}
-        found: dict[Part, list[int]] = {}
-        for at, slot in enumerate(self.spread.slots):
-            for part in steps[slot.experts]:
-                counts = found.setdefault(part, [0] * len(self.spread.slots))
-                counts[at] += 1
-        return found
+        Sums up to each slot; the flag says that a group is one part.
+        """
+        steps = [Counter(self._steps(experts)) for experts in self.kinds.experts]
+        parts = sorted({p for each in steps for p in each}, key=_rate, reverse=True)
+        width = -(-len(parts) // MOST_GROUPS) or 1
+        group_of = {part: at // width for at, part in enumerate(parts)}
+        shape = (len(steps), -(-len(parts) // width))
+        held, won = np.zeros(shape, dtype=dtype), np.zeros(shape, dtype=dtype)
+        for kind, each in enumerate(steps):
+            for part, number in each.items():
+                held[kind, group_of[part]] += number * part.bytes
+                won[kind, group_of[part]] += number * part.gain
+        for at in range(shape[1]):
+            group = parts[at * width : (at + 1) * width]
+            columns = (self.kinds.sums(each[:, at], dtype) for each in (held, won))
+            yield group[0], len(group) == 1, *columns
 
     def _steps(self, experts: Sequence[Tensor]) -> list[Part]:
         """Tensors that gain, or the concave hull of their sums and the whole layer."""
@@ -113,7 +111,7 @@ class Gains:
         if not self.whole or not experts:
             return parts
         corners = [Part(0, 0)]
-        for part in sorted(parts, key=lambda part: gain_a_byte(*part), reverse=True):
+        for part in sorted(parts, key=_rate, reverse=True):
             corners.append(Part(corners[-1].bytes + part.bytes, corners[-1].gain + part.gain))
         every = sum(self.gains[t] for t in experts) + self.whole
         hull = corners[:1]
@@ -127,22 +125,21 @@ class Gains:
 
     def choice(self, start: int, end: int, room: int) -> Chosen:
         """The best choice for one slice."""
-        layers = Counter(slot.experts for slot in self.spread.slots[start:end] if slot.experts)
+        layers = self.kinds.between(start, end)
         if not self.whole:
             return self._tensors(layers, {}, room)
-        types = [*layers]
-        most = [min(layers[t], _number(room, sum(e.bytes for e in t))) for t in types]
+        sizes = [sum(tensor.bytes for tensor in self.kinds.experts[kind]) for kind in layers]
+        most = [min(n, _number(room, size)) for n, size in zip(layers.values(), sizes, strict=True)]
         if prod(n + 1 for n in most) > MOST_WHOLE:
-            options = [self._options(t) for t in types]
+            options = [self._options(self.kinds.experts[kind]) for kind in layers]
             if room // self.unit > MOST_UNITS or max(map(len, options)) > MOST_OPTIONS:
                 return self._tensors(layers, {}, room)
-            return self._tabled(
-                [o for t, o in zip(types, options, strict=True) for _ in range(layers[t])], room
-            )
+            numbered = zip(options, layers.values(), strict=True)
+            return self._tabled([each for each, n in numbered for _ in range(n)], room)
         best: Chosen | None = None
         for numbers in product(*(range(n, -1, -1) for n in most)):
-            full = dict(zip(types, numbers, strict=True))
-            left = room - sum(n * sum(e.bytes for e in t) for t, n in full.items())
+            full = dict(zip(layers, numbers, strict=True))
+            left = room - sum(n * size for n, size in zip(numbers, sizes, strict=True))
             if left >= 0:
                 found = self._tensors(layers, full, left)
                 best = found if best is None or found.gain > best.gain else best
@@ -188,25 +185,28 @@ class Gains:
                 left -= option.bytes // self.unit
         return Chosen(counts, full, gain, gain)
 
-    def _tensors(
-        self, layers: Mapping[tuple[Tensor, ...], int], full: Mapping[Any, int], room: int
-    ) -> Chosen:
-        """Tensors one by one beside layers that are there whole."""
+    def _tensors(self, layers: Mapping[int, int], full: Mapping[int, int], room: int) -> Chosen:
+        """Tensors one by one beside layers, by kind, that are there whole."""
         kept, rest = Counter[Tensor](), Counter[Tensor]()
         gain = sum(full.values()) * self.whole
-        for experts, number in layers.items():
-            whole = full.get(experts, 0)
-            for tensor, each in Counter(experts).items():
+        for kind, number in layers.items():
+            whole = full.get(kind, 0)
+            for tensor, each in self.kinds.counted[kind].items():
                 kept[tensor] += whole * each
                 gain += whole * each * self.gains[tensor]
                 rest[tensor] += (number - whole) * each
-        kinds = [tensor for tensor in rest if self.gains[tensor] > 0]
-        items = [Item(t.bytes, self.gains[t], rest[t]) for t in kinds]
+        tensors = [tensor for tensor in rest if self.gains[tensor] > 0]
+        items = [Item(t.bytes, self.gains[t], rest[t]) for t in tensors]
         found = best_choice(items, room)
-        for tensor, count in zip(kinds, found.taken, strict=True):
+        for tensor, count in zip(tensors, found.taken, strict=True):
             kept[tensor] += count
         slack = sum(layers.values()) * self.whole if self.whole and not full else 0
-        return Chosen(kept, full, gain + found.gain, gain + found.bound + slack)
+        whole_layers = {self.kinds.experts[kind]: number for kind, number in full.items()}
+        return Chosen(kept, whole_layers, gain + found.gain, gain + found.bound + slack)
+
+
+def _rate(part: Part) -> int:
+    return gain_a_byte(*part)
 
 
 def _number(room: int, size: int) -> int:

@@ -7,13 +7,14 @@ space. All of them are bounded at once by the fractional choice; few are ever so
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import accumulate
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from kvplan.solver.place.search.clock import Clock
+from kvplan.solver.place.search.expert_kinds import ExpertKinds, total
 from kvplan.solver.place.search.slice_gains import Chosen, Gains
 from kvplan.solver.place.search.spread import Spread, Tensor
 
@@ -32,9 +33,10 @@ class Path:
         self.held = _sums(slot.held for slot in slots)
         self.fixed = _sums(slot.fixed for slot in slots)
         self.layers = _sums(slot.is_layer for slot in slots)
+        self.kinds = ExpertKinds(slots)
         self.tensors = _sums(len(slot.experts) for slot in slots)
         self.mixtures = _sums(bool(slot.experts) for slot in slots)
-        self.bytes = _sums(sum(t.bytes for t in slot.experts) for slot in slots)
+        self.bytes = _sums(self.kinds.by_slot(lambda counted: total(counted, lambda t: t.bytes)))
         self.dtype: Any = np.int64
         self.clock = spread.clock()
         self.weights = self._weights()
@@ -51,8 +53,8 @@ class Path:
         spread = self.spread
         clock, places = self.clock, range(len(spread.spaces))
         time = sum(max(clock.of(at, s.read) for at in places) for s in spread.slots)
-        tensors = (tensor for slot in spread.slots for tensor in slot.experts)
-        time += sum(max(clock.of_tensor(at, t) for at in places) for t in tensors)
+        slowest = partial(total, worth=lambda t: max(clock.of_tensor(at, t) for at in places))
+        time += sum(self.kinds.by_slot(slowest))
         ranges = {
             "layers_on_gpu": self.layers[-1] + 1,
             "experts_on_gpu": self.tensors[-1] + 1,
@@ -81,15 +83,15 @@ class Path:
 
     def _gains(self, at: int) -> Gains:
         """What experts gain on a space against the host; nothing where there is none."""
-        spread, host = self.spread, self.spread.host
+        host = self.spread.host
         if host is None or at == host:
-            return Gains(spread, lambda _: 0, 0)
+            return Gains(self.kinds, lambda _: 0, 0)
 
         def gain_of(tensor: Tensor) -> int:
             away = self.clock.of_tensor(host, tensor) - self.clock.of_tensor(at, tensor)
             return int(self.packed(0, 1, away, tensor.bytes))
 
-        return Gains(spread, gain_of, int(self.packed(0, 0, 2 * self.clock.hop, 0)))
+        return Gains(self.kinds, gain_of, int(self.packed(0, 0, 2 * self.clock.hop, 0)))
 
     def _cost(self, at: int) -> None:
         """Bound of the packed cost of each slice on a space; far where a slice does not fit."""
@@ -99,7 +101,8 @@ class Path:
         room = np.minimum(free, loaded)
         own, home = at == spread.host, at if spread.host is None else spread.host
         reads = self.differences(_sums(self.clock.of(at, s.read) for s in spread.slots))
-        off = self.differences(_sums(_reads_on(spread, self.clock, home)))
+        ticks = partial(total, worth=partial(self.clock.of_tensor, home))
+        off = self.differences(_sums(self.kinds.by_slot(ticks)))
         every = self.differences(self.bytes)
         if spread.host is None or (own and spread.mirror):
             room = room - every
@@ -167,8 +170,3 @@ class Path:
 
 def _sums(values: Iterable[int]) -> list[int]:
     return [0, *accumulate(values)]
-
-
-def _reads_on(spread: Spread, clock: Clock, at: int) -> list[int]:
-    """Ticks of each slot's experts on one space."""
-    return [sum(clock.of_tensor(at, t) for t in slot.experts) for slot in spread.slots]

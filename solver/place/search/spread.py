@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
@@ -168,13 +169,14 @@ def measure(spread: Spread, answer: Spreading) -> Measures:
         time, ticks = time + space.picoseconds(slot.read), ticks + clock.of(at, slot.read)
         layers_off += slot.is_layer and at == spread.host
         apart += any(place != at for place in lies)
-        for tensor, place in zip(slot.experts, lies, strict=True):
+        for (tensor, place), number in Counter(zip(slot.experts, lies, strict=True)).items():
             held = {place, spread.host} if spread.mirror and spread.host is not None else {place}
             for each in held:
-                used[each], load[each] = used[each] + tensor.bytes, load[each] + tensor.bytes
-            time += sum([spread.spaces[place].picoseconds(read) for read in tensor.reads])
-            ticks += clock.of_tensor(place, tensor)
-            experts_off += place == spread.host
+                used[each] += number * tensor.bytes
+                load[each] += number * tensor.bytes
+            time += number * sum([spread.spaces[place].picoseconds(r) for r in tensor.reads])
+            ticks += number * clock.of_tensor(place, tensor)
+            experts_off += number * (place == spread.host)
     spaces = set(own)
     for at in spaces.union(*answer.experts):
         used[at] += spread.spaces[at].base
