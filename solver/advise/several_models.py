@@ -30,13 +30,25 @@ class Needed:
     Attributes
     ----------
     cache_bytes, other_bytes : on the card: its caches, and everything beside them.
-    short_bytes : what its own share, or the whole card alone, lacks; 0 where it would fit.
+    found_bytes : what those before it leave of the card, or its own share where that is less.
+    alone_short_bytes : what its own share, or the whole card alone, lacks; 0 where it would fit.
     """
 
     label: str
     cache_bytes: int
     other_bytes: int
-    short_bytes: int
+    found_bytes: int
+    alone_short_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """All that it takes."""
+        return self.cache_bytes + self.other_bytes
+
+    @property
+    def short_bytes(self) -> int:
+        """What it lacks when its turn comes."""
+        return max(0, self.bytes - self.found_bytes)
 
 
 @dataclass(frozen=True)
@@ -86,17 +98,19 @@ def together(parts: Sequence[Part], sharing: Sharing) -> Together:
 
 
 def _needed(parts: Sequence[Part], problem: Problem) -> tuple[Needed, ...]:
-    """Each model's floors; what it would lack in its own share, else on the card alone."""
+    """Each model's floors in the order of the starts; what it lacks in its turn, and alone."""
     by_rank = need(problem).asked.pool_bytes
-    memory = problem.ranks[0].memory
-    whole = (memory and memory.budget_bytes) or 0
+    charged = sum(sum(part.charges.values()) for part in parts)
+    whole = left = problem.ranks[0].quota_bytes + charged
     quotas = {rank.name: rank.quota_bytes for rank in problem.ranks}
     found = []
     for part in parts:
         held = sum(n for name, n in by_rank[CARD].items() if name in pool_names(part))
         other = sum(part.charges.values())
-        room = quotas.get(own_rank(part), whole - other)
-        found.append(Needed(part.label, held, other, max(0, held - room)))
+        own = quotas.get(own_rank(part), whole - other) + other
+        alone = max(0, held + other - own)
+        found.append(Needed(part.label, held, other, min(left, own), alone))
+        left = max(0, left - found[-1].bytes)
     return tuple(found)
 
 

@@ -107,6 +107,10 @@ def test_what_does_not_fit_says_who_is_short_and_how_long_each(
     with pytest.raises(Infeasible) as refused:
         plan(problem)
     assert max(row.bytes for row in refused.value.shortfall) == data["short_bytes"] > 0
+    first, second = data["models"]  # the first start succeeds, the second one is short
+    assert (first["short_bytes"], second["short_bytes"]) == (0, data["short_bytes"])
+    needs = [one["cache_bytes"] + one["other_bytes"] for one in (first, second)]
+    assert second["found_bytes"] == first["found_bytes"] - needs[0]
     columns = data["contexts"]
     assert list(columns) == ["A first", "B first", "alike"]
     assert columns["A first"]["A"] >= columns["alike"]["A"] >= columns["B first"]["A"]
@@ -166,9 +170,9 @@ def test_shares_above_the_card_are_refused_as_the_second_start_would_be(
 def test_its_own_share_may_be_too_small(capsys: pytest.CaptureFixture[str]) -> None:
     data = document(capsys, f"--json {A} --gpu-memory-utilization 0.25 {B}")
     assert not data["fits"]
-    assert data["models"][0]["short_bytes"] > 0 == data["models"][1]["short_bytes"]
+    assert data["models"][0]["alone_short_bytes"] > 0 == data["models"][1]["alone_short_bytes"]
     (row,) = {(row.rank, row.bytes) for row in _refusal(data["problem"]) if row.rank == "A share"}
-    assert row[1] == data["models"][0]["short_bytes"]
+    assert row[1] == data["models"][0]["short_bytes"] == data["models"][0]["alone_short_bytes"]
 
 
 def _refusal(problem: dict[str, Any]) -> Any:

@@ -153,7 +153,9 @@ def _json(parts: Sequence[Part], answer: Together) -> str:
                 "asked_tokens": asked_tokens(part),
                 "cache_bytes": needed.cache_bytes,
                 "other_bytes": needed.other_bytes,
+                "found_bytes": needed.found_bytes,
                 "short_bytes": needed.short_bytes,
+                "alone_short_bytes": needed.alone_short_bytes,
             }
             for part, needed in zip(parts, answer.needed, strict=True)
         ],

@@ -26,8 +26,11 @@ def _verdict(parts: Sequence[Part], answer: Together) -> str:
     """Fit or not, and who is short by how much."""
     if answer.plan is not None:
         return "all models fit on the card as asked"
-    alone = [one for one in answer.needed if one.short_bytes]
-    own = "; ".join(f"{one.label} alone is {human_bytes(one.short_bytes)} short" for one in alone)
+    own = "; ".join(
+        f"{one.label} alone is {human_bytes(one.alone_short_bytes)} short"
+        for one in answer.needed
+        if one.alone_short_bytes
+    )
     card = f"{human_bytes(answer.short_bytes)} short" if answer.short_bytes else ""
     shares = [part.memory.utilization or 0 for part in parts if part.has_own_share]
     sums = f"their shares add up to {float(sum(shares)):g}" if sum(shares) > 1 else ""
@@ -37,14 +40,15 @@ def _verdict(parts: Sequence[Part], answer: Together) -> str:
 
 def _needs(parts: Sequence[Part], answer: Together) -> Iterator[str]:
     memory = parts[0].memory
-    columns: list[tuple[str, ...]] = [("model", "asked", "caches", "beside", "needs")]
+    head = ("model", "asked", "caches", "beside", "needs", "finds", "short")
+    rows: list[tuple[str, ...]] = [head]
     for part, needed in zip(parts, answer.needed, strict=True):
-        whole = needed.cache_bytes + needed.other_bytes
-        figures = (needed.cache_bytes, needed.other_bytes, whole)
-        columns.append((part.label, f"{asked_tokens(part):,}", *map(human_bytes, figures)))
-    total = sum(one.cache_bytes + one.other_bytes for one in answer.needed)
-    columns.append(("all", "", "", "", human_bytes(total)))
-    yield from _aligned(columns)
+        figures = (needed.cache_bytes, needed.other_bytes, needed.bytes, needed.found_bytes)
+        short = human_bytes(needed.short_bytes) if needed.short_bytes else "-"
+        rows.append((part.label, f"{asked_tokens(part):,}", *map(human_bytes, figures), short))
+    total = sum(one.bytes for one in answer.needed)
+    rows.append(("all", "", "", "", human_bytes(total), "", ""))
+    yield from _aligned(rows)
     share = card_share(parts)
     total_bytes = memory.total or 0
     used = f" x {float(share):g} = {human_bytes(int(total_bytes * share // 1))}"
