@@ -13,8 +13,9 @@ import pytest
 from kvplan.models import Infeasible, Plan
 from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.checkpoint.weights import Weights
-from kvplan.models.engines.llamacpp import FLAGS, build
+from kvplan.models.engines.llamacpp import FLAGS, assumptions, build
 from kvplan.models.engines.llamacpp.budget import compute_buffer, estimates, rank_budget
+from kvplan.models.engines.llamacpp.gguf_placement import placement_problem
 from kvplan.models.engines.registry import Settings
 from kvplan.solver import plan
 from support.cli import run_kvplan
@@ -209,3 +210,49 @@ def test_experts_go_to_the_host_layer_by_layer() -> None:
 def test_a_card_that_holds_all_keeps_all() -> None:
     problem = build(LLAMA, settings(ctx_size=8192))
     assert not [v.name for v in problem.variants if v.name.startswith(("--n-gpu", "--n-cpu"))]
+
+
+def projector(folder: Path) -> str:
+    """A projector's file of 3 MiB."""
+    (folder / "mmproj.gguf").write_bytes(b"\0" * 3 * MIB)
+    return str(folder / "mmproj.gguf")
+
+
+def test_a_projector_lies_on_the_card_unless_it_may_not(tmp_path: Path) -> None:
+    path = projector(tmp_path)
+    given = {"ctx_size": 8192, "compute_buffer": MIB, "cuda_context": 0}
+    without = quota(build(LLAMA, settings(**given)))
+    problem = build(LLAMA, settings(**given, mmproj=path))
+    assert without - quota(problem) == 3 * MIB
+    assert quota(build(LLAMA, settings(**given, mmproj=path, mmproj_offload=False))) == without
+    assert "--no-mmproj-offload" in [variant.name for variant in problem.variants]
+    elsewhere = settings(**given, mmproj="/nowhere/mmproj.gguf")
+    assert quota(build(LLAMA, elsewhere)) == without
+    assert "--mmproj: not counted (no such file here)" in assumptions(LLAMA, elsewhere)
+
+
+def test_a_projector_lies_on_the_first_of_several_cards(tmp_path: Path) -> None:
+    tensors = {f"blk.{at}.attn_q.weight": 64 * MIB for at in range(32)}
+    given = {
+        "card": ("3GiB", "3GiB"),
+        "host": "64GiB",
+        "weights": Weights(tensors, 2 * GIB, "test"),
+        "ctx_size": 8192,
+        "mmproj": projector(tmp_path),
+    }
+    problem = placement_problem(LLAMA, Settings(FLAGS, given))
+    (charged,) = problem.consumers
+    assert charged.name == "projector"
+    assert charged.bytes == {"gpu0": 3 * MIB, "gpu1": 0, "host": 0}
+    assert plan(problem).placement is not None
+    assert problem.variants[0].name == "--no-mmproj-offload"
+
+
+def test_a_launch_line_with_a_projector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    line = "--gpu RTX4090 --weights-gib 15 -- llama-server -c 8192 -np 1 -mm"
+    config = str(tmp_path / "config.json")
+    done = run_kvplan(capsys, "model", config, *line.split(), projector(tmp_path))
+    assert (done.code, done.err) == (0, "")
+    assert "projector: 3145728" in done.out
+    assert "#   --mmproj: the file's bytes; its compute buffer is not counted\n" in done.out

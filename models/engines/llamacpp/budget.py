@@ -16,6 +16,7 @@ from kvplan.models.engines.llamacpp.architectures import known_as
 from kvplan.models.engines.llamacpp.caches import token_caches
 from kvplan.models.engines.llamacpp.flags import context_of, is_flash_off
 from kvplan.models.engines.llamacpp.offload import device_bytes, first_layer, layer_count
+from kvplan.models.engines.llamacpp.projector import PROJECTOR, projector_bytes
 from kvplan.models.engines.missing import no_budget
 
 ESTIMATED = " (estimated)"
@@ -46,6 +47,8 @@ def rank_budget(architecture: Architecture, settings: Mapping[str, Any]) -> dict
         WEIGHTS: weights,
         BUFFER: settings["compute_buffer"],
     }
+    if projector_bytes(settings):
+        terms[PROJECTOR] = projector_bytes(settings)
     if settings["cuda_context"] is not None or not _is_metal(settings):
         terms[_driver(settings)] = settings["cuda_context"]
     other = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvplan.models.engines.alternatives import Choice
 from kvplan.models.engines.llamacpp.flags import sequences_of
+from kvplan.models.engines.llamacpp.projector import projector_bytes
 from kvplan.models.problem import Problem
 
 LEAST_UBATCH = 64
@@ -31,6 +32,8 @@ def choices(settings: Mapping[str, Any]) -> Iterator[Choice]:
     """Flags with the settings that they give, those that cost least first."""
     if settings["swa_full"]:
         yield "--no-swa-full", {"swa_full": False}
+    if projector_bytes(settings):
+        yield "--no-mmproj-offload", {"mmproj_offload": False}
     if settings["cache_type_k"] in WIDE and settings["cache_type_v"] in WIDE:
         if settings["flash_attn"] != "off":
             both = {"cache_type_k": "q8_0", "cache_type_v": "q8_0"}

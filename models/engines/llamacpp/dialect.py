@@ -13,8 +13,8 @@ cont-batching context-shift cors-credentials embd-gemma-default embedding escape
 fim-qwen-1.5b-default fim-qwen-14b-spec fim-qwen-30b-default fim-qwen-3b-default
 fim-qwen-7b-default fim-qwen-7b-spec gpt-oss-120b-default gpt-oss-20b-default help ignore-eos
 jinja list-devices log-disable log-enable log-jsonl log-prefix log-timestamps metrics mlock
-models-autoload no-cache-prompt no-context-shift no-jinja no-mmap no-perf no-slots no-ui no-warmup
-no-webui offline perf prefill-assistant props reasoning-preserve rerank reuse-port
+models-autoload no-cache-prompt no-context-shift no-jinja no-mmap no-mmproj no-perf no-slots no-ui
+no-warmup no-webui offline perf prefill-assistant props reasoning-preserve rerank reuse-port
 skip-chat-parsing slots spec-draft-backend-sampling spec-draft-cpu-moe special spm-infill ui
 ui-mcp-proxy verbose version vision-gemma-12b-default vision-gemma-4b-default warmup
 """
@@ -55,11 +55,11 @@ _OPTIONAL = """
 color docker-repo fit log-colors reasoning
 """
 _MEASURED_SWITCHES = """
-lora-init-without-apply mmproj-auto mmproj-offload no-host op-offload repack
+lora-init-without-apply mmproj-auto no-host op-offload repack
 """
 _MEASURED_VALUES = """
 control-vector control-vector-scaled image-max-tokens image-min-tokens load-mode lora lora-scaled
-mmproj mmproj-device mmproj-url
+mmproj-device mmproj-url
 """
 _SPELLINGS = {
     "-p": "--prompt",
@@ -155,7 +155,6 @@ _SPELLINGS = {
     "-m": "--model",
     "-md": "--spec-draft-model",
     "-mg": "--main-gpu",
-    "-mm": "--mmproj",
     "-mmdev": "--mmproj-device",
     "-mmu": "--mmproj-url",
     "-mu": "--model-url",

@@ -38,6 +38,8 @@ FLAGS = (
         "tokens that may be rolled back (n_rs_seq)",
         aliases=("--draft", "--draft-n", "--spec-draft-n-max"),
     ),
+    Flag("--mmproj", "word", None, "a projector's file, on the first card", aliases=("-mm",)),
+    Flag("--mmproj-offload", "switch", True, "the projector lies on the card"),
     Flag(
         "--n-gpu-layers",
         "word",

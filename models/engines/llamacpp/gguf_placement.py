@@ -25,6 +25,7 @@ from kvplan.models.engines.llamacpp.caches import (
 )
 from kvplan.models.engines.llamacpp.choices import placement_choices
 from kvplan.models.engines.llamacpp.flags import FLAGS, PAD, Context, context_of
+from kvplan.models.engines.llamacpp.projector import PROJECTOR, projector_bytes
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import Misfit, shown
 from kvplan.models.place import PIPELINED
@@ -108,10 +109,19 @@ def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem
                 "used": _buffers(architecture, settings, [n for n in names if n != HOST]),
                 **({"read": read} if read else {}),
             },
+            **_projector(settings, names),
             "goals": ["capacity:context"],
             "fill": "none",
         }
     )
+
+
+def _projector(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """A consumer on the first card, of no bytes where the projector lies on the host."""
+    if settings["mmproj"] is None:
+        return {}
+    places = dict.fromkeys(names, 0) | {names[0]: projector_bytes(settings)}
+    return {"consumers": [{"name": PROJECTOR, "bytes": places}]}
 
 
 def _buffers(

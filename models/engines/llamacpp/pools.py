@@ -34,6 +34,7 @@ from kvplan.models.engines.llamacpp.gguf_placement import (
     placement_problem,
 )
 from kvplan.models.engines.llamacpp.offload import first_cached, layer_count
+from kvplan.models.engines.llamacpp.projector import projector_lines
 from kvplan.models.engines.llamacpp.records import StateCache, TokenCache
 from kvplan.models.engines.served import refuse_cross
 from kvplan.models.errors import InvalidProblem
@@ -213,6 +214,7 @@ def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tupl
         lines.append(f"the caches of {min(start, count)} of {count} layers lie on the host")
     return (
         *lines,
+        *projector_lines(settings),
         *missing_lines(architecture, found, BUFFER),
         *(one.line for one in found),
     )
