@@ -187,6 +187,29 @@ def test_what_is_typed_without_decimals_is_exact(capsys: Capture, tmp_path: Path
         assert checked(capsys, tmp_path, command.format(typed), line.format(tokens))[0] == code
 
 
+def test_what_a_worker_repeats_is_compared(capsys: Capture, tmp_path: Path) -> None:
+    """llm-d-incubation/llm-d-planner#205, run 55, in the words of 0.19."""
+    command = (
+        f"{QWEN8} --total 79.19GiB --gpu-memory-utilization 0.95 --weights-gib 15.27 "
+        "--activation 2.21GiB --non-torch 0.25GiB"
+    )
+    line = (
+        "Free memory on device (78.68/79.19 GiB) on startup. Desired GPU memory utilization is "
+        "(0.95, 75.23 GiB). Actual usage is 15.27 GiB for weight, 2.21 GiB for peak activation, "
+        "0.25 GiB for non-torch memory, and 0.50 GiB for CUDAGraph memory. Replace "
+        "gpu_memory_utilization config with `--kv-cache-memory=61047000000` (56.85 GiB) to fit "
+        "into requested memory. Current kv cache memory in use is 57.5 GiB."
+    )
+    assert checked(capsys, tmp_path, command, line) == (0, "")
+    for name, figure in (
+        *(("total", "79.19"), ("utilization", "0.95,"), ("budget", "75.23"), ("weights", "15.27")),
+        *(("activation", "2.21"), ("non torch", "0.25"), ("available", "57.5 ")),
+    ):
+        new = figure.replace("5", "6").replace("9", "8").replace("2.21", "3.21")
+        code, said = checked(capsys, tmp_path, command, line.replace(figure, new))
+        assert (code, said.partition(":")[0]) == (1, name), said
+
+
 def test_more_weights_leave_less(capsys: Capture, tmp_path: Path) -> None:
     """15.27 GiB of weights are 15.265 to 15.275: the more of them, the fewer blocks."""
     command = f"{QWEN8} --gpu H100-80GB --activation 1200MiB --non-torch 300MiB --weights-gib {{}}"

@@ -136,6 +136,63 @@ def test_a_latent_has_no_values(tmp_path: Path) -> None:
     assert {one.figure for one in start.wrong} == {"cells", "K"}
 
 
+def test_an_index_has_rows_of_its_own(tmp_path: Path) -> None:
+    index = "llama_kv_cache: size = {} MiB ( 32768 cells,  36 layers,  1/1 seqs), K (f16): {} MiB, "
+    index = index.format("288.00", "288.00") + "V (f16): 0.00 MiB"
+    assert read(tmp_path, [*LLAMA, index])[0].is_fine
+    windowed = "llama_kv_cache_iswa: creating non-SWA KV cache, size = 32768 cells"
+    (start,) = read(tmp_path, [windowed, *LLAMA, index])
+    assert {one.figure for one in start.wrong} == {"K"}
+
+
+@pytest.mark.parametrize(
+    ("used", "figures"),
+    [("59212694937", set()), ("49212694937", {"in use"})],
+)
+def test_bytes_in_use_are_those_available(used: str, figures: set[str], tmp_path: Path) -> None:
+    """A line of 0.11, which prints them whole."""
+    lines = [
+        f"{CORE}Available KV cache memory: 55.15 GiB",
+        f"{CORE}Free memory on device (78.66/79.19 GiB) on startup. Desired GPU memory utilization "
+        "is (0.9, 71.27 GiB). Actual usage is 14.08 GiB for weight, 1.97 GiB for peak activation, "
+        "0.07 GiB for non-torch memory, and 0.67 GiB for CUDAGraph memory. Replace "
+        "gpu_memory_utilization config with `--kv-cache-memory=58333988249` to fit into requested "
+        "memory, or `--kv-cache-memory=66273897472` to fully utilize gpu memory. Current kv cache "
+        f"memory in use is {used} bytes.",
+    ]
+    (start,) = read(tmp_path, lines)
+    assert {one.figure for one in start.wrong} == figures
+
+
+@pytest.mark.parametrize(
+    ("card", "usage", "held", "is_fine"),
+    [
+        ("94.05/95.01 GiB) {} (0.9, 85.51", "56.89 {} 0.76 {} 0.32", "27.85", True),
+        ("22.45/23.99 GiB) {} (0.92, 22.07", "1.23 {} 0.31 {} 0.0", "20.52", True),
+        ("274.27/276.62 GiB) {} (0.92, 254.49", "171.25 {} 36.74 {} 8.57", "46.5", True),
+        ("274.27/276.62 GiB) {} (0.92, 254.49", "181.25 {} 36.74 {} 8.57", "46.5", False),
+    ],
+)
+def test_what_is_consumed_leaves_what_is_available(
+    card: str, usage: str, held: str, is_fine: bool, tmp_path: Path
+) -> None:
+    """The wording of 0.30 and later: weights and what torch does not hold are one figure."""
+    parts = ("GiB for consumed memory (weights + non-torch),", "GiB for peak activation, and")
+    when = "on startup. Desired GPU memory utilization is"
+    budget = float(card.rpartition(", ")[2])
+    used = sum(map(float, usage.replace("{} ", "").split()))
+    suggested = int((budget - used) * 2**30) - 150 * 2**20
+    lines = [
+        f"{CORE}Available KV cache memory: {held} GiB",
+        f"{CORE}Free memory on device ({card.format(when)} GiB). Actual usage is "
+        f"{usage.format(*parts)} GiB for CUDAGraph memory. Replace gpu_memory_utilization config "
+        f"with `--kv-cache-memory={suggested}` ({suggested / 2**30:.2f} GiB) to fit into requested "
+        f"memory. Current kv cache memory in use is {held} GiB.",
+    ]
+    (start,) = read(tmp_path, lines)
+    assert start.is_fine is is_fine
+
+
 def test_a_draft_has_a_context_of_its_own(tmp_path: Path) -> None:
     draft = [
         *("print_info: n_layer               = 28", "print_info: n_embd_k_gqa          = 1024"),

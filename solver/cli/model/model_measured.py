@@ -23,6 +23,13 @@ _READERS: dict[str, Callable[[str], Mapping[str, Interval]]] = {
 }
 _LABELS = {"available": ("Available KV cache memory", "available_for_kv")}
 """Figures of an adapter that say what a reading says of the first rank alone."""
+_ALSO = {
+    "used weight": "weights",
+    "used activation": "activation",
+    "used non-torch": "non_torch",
+    "in use": "available",
+}
+"""Readings that vLLM repeats when it has started."""
 _TYPED = (
     *(("total", "total_bytes"), ("free", "free"), ("graphs", "graphs")),
     *(("weights", "weights_bytes"), ("loaded", "weights_bytes"), ("activation", "activation")),
@@ -66,7 +73,8 @@ def read_measured(engine: str, text: str, known: Measured) -> dict[str, Interval
     """Readings in a line that the launch knows, too."""
     reader = _READERS.get(engine)
     found = reader(text) if reader is not None else {}
-    return {name: figure for name, figure in found.items() if name in known}
+    named = {_ALSO.get(name, name): figure for name, figure in found.items()}
+    return {name: figure for name, figure in named.items() if name in known}
 
 
 def compare_measured(readings: Mapping[str, Interval], plans: Sequence[Measured]) -> Iterator[str]:

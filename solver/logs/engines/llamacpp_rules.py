@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from kvplan.solver.logs.compare import compare, said, wrong
-from kvplan.solver.logs.engines.log_llamacpp import BLOCK_BYTES, SEEN, SEVERAL_ROWS
+from kvplan.solver.logs.engines.log_llamacpp import BLOCK_BYTES, SEEN, SEVERAL_ROWS, WINDOWED
 from kvplan.solver.logs.reading.interval import MIB, Interval
 from kvplan.solver.logs.reading.record import RankLog, Wrong
 
@@ -91,7 +91,9 @@ def caches_wrong(ranks: Sequence[RankLog]) -> Iterator[Wrong]:
     seen = _seen(ranks)
     held = [r for r in ranks if "cells" in r.figures and r.words.get("kind") != "states"]
     yield from _cells(held, seen.get("n_ctx", set()))
-    several = any(SEVERAL_ROWS in rank.traits for rank in ranks)
+    # An index, or a draft, has rows of its own; windows beside a full cache have the same.
+    traits = {trait for rank in ranks for trait in rank.traits}
+    several = SEVERAL_ROWS in traits or len(held) > (2 if WINDOWED in traits else 1)
     for rank in held:
         layers, most = rank.whole("layers") or 0, max(seen.get("n_layer", ()), default=None)
         if most is not None and layers > most:

@@ -42,7 +42,7 @@ _SHAPE = re.compile(
 _REDUCED = re.compile(r"context size reduced from (\d{1,12} to \d{1,12})")
 _COMMA = re.compile(r"(?<=\d),(?=\d\d MiB)")
 """Of a locale that writes 256,00 MiB."""
-SEEN, SEVERAL_ROWS = "seen", "rows of several widths"
+SEEN, SEVERAL_ROWS, WINDOWED = "seen", "rows of several widths", "a cache of windows"
 WRAPPED = 2**44
 """MiB of a negative size_t: what is unaccounted for may be below 0 where nothing is allocated."""
 _DEVICE_FIGURES = (
@@ -91,6 +91,7 @@ class LlamacppReader(EventReader):
         b"n_embd_k_gqa",
         b"n_embd_v_gqa",
         b"llama_kv_cache_d",
+        b"_iswa: creating",
         b"context size reduced",
         *FAILURES[engine],
     )
@@ -168,6 +169,8 @@ def _trait_of(text: str) -> str:
     shape = _SHAPE.search(text)
     if shape is not None and not shape[2].isdecimal():
         return SEVERAL_ROWS
+    if "_iswa: creating" in text:
+        return WINDOWED
     return SEVERAL_ROWS if "llama_kv_cache_d" in text else ""
 
 

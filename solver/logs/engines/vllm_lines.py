@@ -73,6 +73,7 @@ _PATTERNS = {
         rf"increase --gpu-memory-utilization to {_N}(?=[.\s]*$|\. |\.?\\n)"
     ): (("share", "4"), ("share without graphs", "4"), ("share with graphs", "4")),
     re.compile(rf"Current kv cache memory in use is {_N} GiB"): (("in use", "GiB"),),
+    re.compile(rf"Current kv cache memory in use is {_N} bytes"): (("in use", ""),),
     re.compile(rf"# (?:GPU|cuda|CUDA) blocks: {_COUNT}"): (("blocks", ""),),
     re.compile(rf"(?<!_)num_gpu_blocks(?: is)?: {_COUNT}"): (("blocks", ""),),
     re.compile(rf"[A-Z]{{3}}(?: \+ host)? KV cache size: {_COUNT} tokens"): (("tokens", ""),),
