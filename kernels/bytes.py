@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from kvplan.kernels.instance import Buffers, ExpertRule
+from typing import Literal, Protocol
+
+from kvplan.kernels.instance import ExpertRule
 
 _PAGES_TRIED = 4  # a page at a time from below: enough where the granules are alike
 
 
-def paged(total_bytes: int, granule: int) -> int:
+class Growth(Protocol):
+    """In place of a granule: bytes that are no multiple of the blocks.
+
+    It is false as POW2 is, so that plain granules are told apart as fast as without it.
+    """
+
+    def __bool__(self) -> Literal[False]: ...
+
+    def taken(self, count: int, /) -> int:
+        """Bytes of a count; never less for more."""
+
+    def most(self, limit: int, /) -> int:
+        """The largest count within a limit; -1 where none is."""
+
+
+Granule = int | Growth
+Allocations = tuple[tuple[int, Granule], ...]
+"""(block bytes, granule bytes) of every allocation, as `Buffers`, or blocks with a growth."""
+
+
+def paged(total_bytes: int, granule: Granule) -> int:
     """Round an allocation up to its granule, or to a power of two (POW2); nothing stays nothing."""
     if granule:
         return -(-total_bytes // granule) * granule
+    if not isinstance(granule, int):
+        return granule.taken(total_bytes)
     return 1 << (total_bytes - 1).bit_length() if total_bytes else 0
 
 
-def _power_within(limit: int) -> int:
-    """The largest power of two within a limit; 0 where there is none."""
+def _whole_within(limit: int, granule: Granule) -> int:
+    """The largest power of two within a limit, 0 where there is none; or what a growth has."""
+    if not isinstance(granule, int):
+        return granule.most(limit)
     return 1 << limit.bit_length() - 1 if limit else 0
 
 
-def pool_bytes(allocated_blocks: int, buffers: Buffers) -> int:
+def pool_bytes(allocated_blocks: int, buffers: Allocations) -> int:
     """Sum over the buffers of ceil(n x bytes / granule) x granule, or the next power of two."""
     total = 0
     for size, granule in buffers:
@@ -28,13 +54,13 @@ def pool_bytes(allocated_blocks: int, buffers: Buffers) -> int:
     return total
 
 
-def most_blocks(limit: int, buffers: Buffers) -> int:
+def most_blocks(limit: int, buffers: Allocations) -> int:
     """Largest n with pool_bytes(n) <= limit; -1 when not even 0 blocks fit."""
     if limit < 0:
         return -1
     if len(buffers) == 1:
         size, granule = buffers[0]
-        return (limit // granule * granule if granule else _power_within(limit)) // size
+        return (limit // granule * granule if granule else _whole_within(limit, granule)) // size
     block = doubled = rounding = 0
     for size, granule in buffers:
         block += size
@@ -59,7 +85,7 @@ def most_blocks(limit: int, buffers: Buffers) -> int:
     return low
 
 
-def last_in_pages(held: int, buffers: Buffers) -> int:
+def last_in_pages(held: int, buffers: Allocations) -> int:
     """Most blocks that fit in the pages of some blocks."""
     size, granule = buffers[0]
     taken = held * size

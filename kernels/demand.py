@@ -32,11 +32,21 @@ def pool_columns(instance: Instance) -> list[tuple[Any, ...]]:
 
 
 class Demand:
-    """Needs of one instance; `chunk` is an index into instance.chunks."""
+    """Needs of one instance; `chunk` is an index into instance.chunks.
+
+    Attributes
+    ----------
+    contexts : variable requests whose capacity some staging follows.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.uses_chunk = PREFILL in [rule.flight for rule in instance.caches]
+        self.contexts: tuple[int, ...] = ()
+        if instance.has_contexts:
+            rows = [each for budget in instance.budgets for each in budget.workspaces]
+            self.contexts = tuple(sorted({each.fitted for each in rows}))
+        flights = [rule.flight for rule in instance.caches]
+        self.uses_chunk = PREFILL in flights or bool(self.contexts)
         self.fitted_batches = [b for b, batch in enumerate(instance.batches) if batch.fitted]
         _, self.reserved, self._least, self._most, self._multiples, *use = pool_columns(instance)
         self._use = [*zip(*use, strict=True)]
@@ -264,4 +274,4 @@ class Demand:
         """Usable blocks rounded up to the pools' multiples."""
         if not self._has_multiples:
             return floors
-        return [-(-floor // m) * m for floor, m in zip(floors, self._multiples, strict=True)]
+        return [-(-floor // m) * m for floor, m in zip(floors, self._multiples, strict=False)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.kernels.bytes import (
+    Allocations,
     expert_bytes,
     last_in_pages,
     least_kept,
@@ -16,19 +17,35 @@ from kvplan.kernels.bytes import (
     pool_bytes,
 )
 from kvplan.kernels.demand import Demand
-from kvplan.kernels.instance import Budget, Buffers, Instance
+from kvplan.kernels.instance import Budget, Buffers, Instance, PoolRule, Workspace
+from kvplan.kernels.workspace import AtChunk
+
+_CONTEXT = PoolRule("context", 0, 0, None, 1, 1, 1)
+
+Place = tuple[int, Allocations]
+"""A layout that a pool takes bytes of, and its buffers there."""
 
 
 class Evaluator(Demand):
-    """Needs and bytes of one instance, whatever its limits."""
+    """Needs and bytes of one instance, whatever its limits.
+
+    Staging that follows a variable capacity is searched as a pool more, whose blocks are the
+    request's tokens: such contexts come after the pools of the instance, here and nowhere else.
+
+    Attributes
+    ----------
+    rules : of the pools, then of the contexts.
+    """
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)
-        places: dict[tuple[Buffers, ...], int] = {}
-        self.layout_of = [places.setdefault(b.pools, len(places)) for b in instance.budgets]
-        self.buffers: list[tuple[Buffers, ...]] = list(places)
+        places: dict[tuple[tuple[Buffers, ...], tuple[Workspace, ...]], int] = {}
+        self.layout_of = [
+            places.setdefault((b.pools, b.workspaces), len(places)) for b in instance.budgets
+        ]
+        self.buffers: list[tuple[Buffers, ...]] = [pools for pools, _ in places]
         """Buffers by layout and pool; empty where a pool takes nothing."""
-        self.places: list[list[tuple[int, Buffers]]] = [[] for _ in instance.pools]
+        self.places: list[list[Place]] = [[] for _ in instance.pools]
         """By pool: each layout that it takes bytes of, and its buffers there."""
         self._pages: list[int] = []  # by layout: a further page of any pool takes as much at least
         for layout, pools in enumerate(self.buffers):
@@ -37,12 +54,43 @@ class Evaluator(Demand):
                 if buffers:
                     place.append((layout, buffers))
         self._limited = [(i, most) for i, most in enumerate(self._most) if most is not None]
+        self._workspaces = [workspaces for _, workspaces in places]
+        self._places_at: dict[int, list[list[Place]]] = {}
+        self.rules = instance.pools
+        if self.contexts:
+            more = len(self.contexts)
+            self.rules = (*instance.pools, *[_CONTEXT] * more)
+            self._multiples = (*self._multiples, *[1] * more)
+            self.reserved = (*self.reserved, *[0] * more)
         self._has_others = [b.staging or b.options or b.layers for b in instance.budgets]
 
-    def pool_bytes(self, usable: Sequence[int]) -> list[int]:
-        """Bytes of all pools by layout, at usable blocks by pool."""
-        found = [0] * len(self.buffers)
-        for blocks, reserved, places in zip(usable, self.reserved, self.places, strict=True):
+    def places_at(self, chunk: int) -> list[list[Place]]:
+        """The places of all pools, and of all contexts at a chunk."""
+        if not self.contexts:
+            return self.places
+        found = self._places_at.get(chunk)
+        if found is None:
+            found = self._places_at[chunk] = [*self.places]
+            for fitted in self.contexts:
+                own = [
+                    tuple([each for each in workspaces if each.fitted == fitted])
+                    for workspaces in self._workspaces
+                ]
+                found.append(
+                    [(n, ((1, AtChunk(mine, chunk)),)) for n, mine in enumerate(own) if mine]
+                )
+        return found
+
+    def with_contexts(self, usable: Sequence[int], capacities: Sequence[int]) -> tuple[int, ...]:
+        """Blocks by pool, then tokens by context."""
+        return (*usable, *[capacities[fitted] for fitted in self.contexts])
+
+    def pool_bytes(self, usable: Sequence[int], chunk: int = 0) -> list[int]:
+        """Bytes of all pools and contexts by layout, at usable blocks by pool."""
+        found, every = [0] * len(self.buffers), self.places
+        if self.contexts:
+            every = self.places_at(chunk)
+        for blocks, reserved, places in zip(usable, self.reserved, every, strict=True):
             held = blocks + reserved
             for layout, buffers in places if held else ():
                 found[layout] += pool_bytes(held, buffers)

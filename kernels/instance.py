@@ -138,6 +138,26 @@ Buffers = tuple[tuple[int, int], ...]
 """(block bytes, granule bytes) of every allocation of a pool on one rank; POW2 as a granule."""
 
 
+class Part(NamedTuple):
+    """ceil((base + slope x C) / den) and the table's entry at C, rounded up to the granule.
+
+    Base and slope are those of a chunk. Neither they nor the table's bytes ever fall.
+    """
+
+    bases: tuple[int, ...]  # by chunk index, times den
+    slopes: tuple[int, ...]  # by chunk index, for a token of context, times den
+    den: int
+    table: tuple[tuple[int, int], ...]  # (tokens, bytes): the first entry with tokens >= C
+    granule: int  # or POW2
+
+
+class Workspace(NamedTuple):
+    """Staging that follows the capacity of a variable request: of its parts the largest counts."""
+
+    fitted: int
+    parts: tuple[Part, ...]
+
+
 class Budget(NamedTuple):
     """One budget: the bytes of a rank in a phase must not exceed the limit."""
 
@@ -150,6 +170,7 @@ class Budget(NamedTuple):
     staging: tuple[int, ...]  # bytes by chunk index; empty without staging
     options: tuple[tuple[int, ...], ...]  # bytes by choice and option
     quota: int = 0  # for reports: limit + fixed consumers
+    workspaces: tuple[Workspace, ...] = ()  # staging beside `staging`
 
 
 class ExpertRule(NamedTuple):
@@ -238,6 +259,13 @@ class Instance(NamedTuple):
     fill_shares: tuple[tuple[int, Fraction], ...]
     every_budget: tuple[Budget, ...]  # not merged: one for each rank, phase and bound
     fill_mix: tuple[MixRule, ...] = ()
+    runs: bool = False  # whether the last pool counts running requests, which no user names
+    has_contexts: bool = False  # whether staging follows a capacity, given or variable
+
+    @property
+    def named_pools(self) -> tuple[PoolRule, ...]:
+        """The pools of the problem."""
+        return self.pools[:-1] if self.runs else self.pools
 
     @property
     def blocks_are_coupled(self) -> bool:

@@ -47,6 +47,7 @@ class Moving:
     pools : those that the variable moves: (pool, base, terms, least).
     usable : blocks by pool; those of pools that do not move count.
     flight : C - H of a capacity.
+    chunk : its index, which contexts follow.
     """
 
     def __init__(
@@ -55,16 +56,19 @@ class Moving:
         pools: Sequence[MovingPool],
         usable: Sequence[int],
         flight: int = 0,
+        chunk: int = 0,
     ) -> None:
         self._evaluator = evaluator
-        self._pools, self.flight, self._still = pools, flight, usable
-        self._rows, still = [], list(usable)
+        self._pools, self.flight, self._still, self._chunk = pools, flight, usable, chunk
+        self._rows, still, found = [], list(usable), evaluator.places
+        if evaluator.contexts:
+            found = evaluator.places_at(chunk)
         for pool, raw, terms, least in pools:
-            _, reserved, _, most, multiple, num, den = evaluator.instance.pools[pool]
-            places = evaluator.places[pool]
+            _, reserved, _, most, multiple, num, den = evaluator.rules[pool]
+            places = found[pool]
             self._rows.append((raw, terms, least, reserved, most, multiple, num, den, places))
             still[pool] = -reserved
-        taken, legal = tuple(evaluator.pool_bytes(still)), evaluator.within_limits(still)
+        taken, legal = tuple(evaluator.pool_bytes(still, chunk)), evaluator.within_limits(still)
         self._none = Evaluated((0,) * len(pools), taken, legal)
         self._known: dict[int, Evaluated] = {}
 
@@ -73,7 +77,7 @@ class Moving:
         pools = [
             (pool, base, [*map(bound, terms)], least) for pool, base, terms, least in self._pools
         ]
-        return Moving(self._evaluator, pools, self._still, self.flight)
+        return Moving(self._evaluator, pools, self._still, self.flight, self._chunk)
 
     def at(self, value: int) -> Evaluated:
         """Blocks and bytes at a value."""

@@ -31,7 +31,7 @@ def stepping(instance: Instance, fitted: int) -> list[Progression]:
     """Capacities just after which some need may rise.
 
     C = 0 mod t of every cache; with scratch or a prefix beside a live window also C = d and
-    C = R mod t.
+    C = R mod t; every C where staging follows it.
     """
     request = instance.fitted[fitted]
     prefix = instance.batches[request.batch].prefix_tokens
@@ -40,6 +40,9 @@ def stepping(instance: Instance, fitted: int) -> list[Progression]:
         if rule.kind == LIVE and (rule.scratch or prefix):
             t = rule.block_tokens
             found |= {(t, request.flight % t), (t, rule.rewind % t)}
+    rows = instance.budgets if instance.has_contexts else ()
+    if any(each.fitted == fitted for budget in rows for each in budget.workspaces):
+        found.add((1, 0))
     return sorted(found)
 
 

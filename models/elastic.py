@@ -83,11 +83,24 @@ StagingGranule = Annotated[
 """Bytes that an entry is rounded up to a multiple of; "pow2" rounds up to a power of two."""
 
 
+_LINEAR, _OF_CONTEXT = ("base", "per_token"), ("per_token_context", "context_table")
+
+
 class Staging(Frozen):
-    """Bytes that a prefill of one chunk takes: base + per_token x chunk, or a table."""
+    """Bytes that a prefill of one chunk takes: base + per_token x chunk, or a table.
+
+    A workspace of two variables (scores, masks) adds per_token_context x chunk x context, or a
+    table over the context: the capacity of one request.
+    """
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [any_of("base", "per_token"), given("table")]}
+        json_schema_extra={
+            "anyOf": [
+                {**any_of(*_LINEAR, *_OF_CONTEXT), **without("table")},
+                {"allOf": [given("table"), without(*_LINEAR)]},
+            ],
+            **when(given("request"), any_of(*_OF_CONTEXT)),
+        }
     )
 
     name: Name = Field(description="for messages and the ledger")
@@ -96,6 +109,17 @@ class Staging(Frozen):
     table: Pairs | None = Field(
         default=None,
         description="[[tokens, bytes], ...]: the first entry with tokens >= chunk counts",
+    )
+    per_token_context: Rate | None = Field(
+        default=None, description="further bytes a token of the chunk and a token of context; exact"
+    )
+    context_table: Pairs | None = Field(
+        default=None,
+        description="further [[tokens, bytes], ...]: the first entry with tokens >= context counts",
+    )
+    request: Name | None = Field(
+        default=None,
+        description="whose capacity the context is; may be left out when there is one request",
     )
     granule: StagingGranule = Field(
         default=1, description="rounded up to a multiple, or to a power of two"
@@ -112,6 +136,9 @@ class Staging(Frozen):
             base: BytesLike | None = None,
             per_token: NumberLike | None = None,
             table: PairsLike | None = None,
+            per_token_context: NumberLike | None = None,
+            context_table: PairsLike | None = None,
+            request: str | None = None,
             granule: BytesLike = 1,
             stage: int | None = None,
             group: str | None = None,
@@ -120,25 +147,39 @@ class Staging(Frozen):
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         linear = self.base is not None or self.per_token is not None
-        if linear == (self.table is not None):
-            got = "both" if linear else "neither"
-            raise Misfit("either base/per_token or a table", got)
-        for index, (left, right) in enumerate(pairwise(self.table or ()), start=1):
-            at = ("table", index)
-            if right[0] <= left[0]:
-                raise Misfit("tokens in increasing order", f"{right[0]} after {left[0]}", *at)
-            if right[1] < left[1]:
-                raise Misfit("non-decreasing bytes", f"{right[1]} after {left[1]}", *at)
+        if linear and self.table is not None:
+            raise Misfit("either base/per_token or a table", "both")
+        if not linear and self.table is None and not self.has_context:
+            raise Misfit("either base/per_token or a table", "neither")
+        if self.request is not None and not self.has_context:
+            expected = "per_token_context or context_table beside request"
+            raise Misfit(expected, "neither", "request")
+        for name, table in (("table", self.table), ("context_table", self.context_table)):
+            for index, (left, right) in enumerate(pairwise(table or ()), start=1):
+                if right[0] <= left[0]:
+                    got = f"{right[0]} after {left[0]}"
+                    raise Misfit("tokens in increasing order", got, name, index)
+                if right[1] < left[1]:
+                    got = f"{right[1]} after {left[1]}"
+                    raise Misfit("non-decreasing bytes", got, name, index)
         return self
 
-    def bytes_of(self, chunk: int) -> int:
-        """Bytes for a chunk: exact, rounded up once, then up to the granule."""
-        if self.table is not None:
-            place = bisect_left(self.table, chunk, key=itemgetter(0))
-            exact = self.table[place][1]
-        else:
-            total = (self.per_token or 0) * chunk
-            exact = (self.base or 0) - (-total.numerator // total.denominator)
+    @property
+    def has_context(self) -> bool:
+        """Whether its bytes follow the context of a request, too."""
+        return self.per_token_context is not None or self.context_table is not None
+
+    def bytes_of(self, chunk: int, context: int = 0) -> int:
+        """Bytes for a chunk and a context, in tokens: exact, rounded up once, then to the granule.
+
+        base + per_token x chunk (or the table's entry) + per_token_context x chunk x context + the
+        entry of the context's table
+        """
+        total = (self.per_token or 0) * chunk + (self.per_token_context or 0) * chunk * context
+        exact = (self.base or 0) - (-total.numerator // total.denominator)
+        for table, tokens in ((self.table, chunk), (self.context_table, context)):
+            if table is not None:
+                exact += table[bisect_left(table, tokens, key=itemgetter(0))][1]
         if self.granule == "pow2":
             return power_of_two(exact)
         return -(-exact // int(self.granule)) * int(self.granule)
@@ -300,10 +341,19 @@ _SOME: dict[str, Any] = {"minItems": 1, "uniqueItems": True}
 
 
 class Consumer(Frozen):
-    """A fixed consumer: weights, an arena, a workspace, or an allowance for another one."""
+    """A fixed consumer: weights, an arena, a workspace, or an allowance for another one.
+
+    `per_request` adds bytes of each running request: those of the largest batch, and of its copies.
+    """
 
     model_config = ConfigDict(
-        json_schema_extra={"anyOf": [given("bytes"), {"allOf": [given("fraction"), given("of")]}]}
+        json_schema_extra={
+            "anyOf": [
+                given("bytes"),
+                given("per_request"),
+                {"allOf": [given("fraction"), given("of")]},
+            ]
+        }
     )
 
     name: Name = Field(description="unique among the consumers")
@@ -314,6 +364,9 @@ class Consumer(Frozen):
         default=None, description="instead of bytes: a share of those of another, rounded up"
     )
     of: Name | None = Field(default=None, description="the consumer that fraction is a share of")
+    per_request: ByStage = Field(
+        default=0, description="further bytes of each running request, keyed as bytes are"
+    )
     phases: tuple[Name, ...] | None = Field(
         default=None, description="where it lives; default all", json_schema_extra=_SOME
     )
@@ -327,13 +380,15 @@ class Consumer(Frozen):
             bytes: ByStageLike = 0,
             fraction: NumberLike | None = None,
             of: str | None = None,
+            per_request: ByStageLike = 0,
             phases: Sequence[str] | None = None,
         ) -> None: ...
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if self.fraction is None and self.of is None and "bytes" not in self.model_fields_set:
-            raise Misfit("bytes, or fraction with of", "neither")
+        named = {"bytes", "per_request"} & self.model_fields_set
+        if self.fraction is None and self.of is None and not named:
+            raise Misfit("bytes, per_request, or fraction with of", "neither")
         if (self.fraction is None) != (self.of is None):
             lacking = "fraction" if self.fraction is None else "of"
             raise Misfit("fraction and of together", f"no {lacking}", lacking)

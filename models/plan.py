@@ -161,6 +161,10 @@ class Plan(Deferred):
         default=None,
         description="how much of the fill mix fits, exact; null: the fill has no mix",
     )
+    running: int | None = Field(
+        default=None,
+        description="requests that per_request bytes are there for; null: no consumer has any",
+    )
     requests: tuple[RequestPlan, ...] = Field(description="every request, in the order written")
     ranks: tuple[RankPlan, ...] = Field(description="the budget of every rank")
     binding: tuple[Binding, ...] = Field(description="what keeps something from growing")

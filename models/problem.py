@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationErr
 
 from kvplan.models.base import BUILT_IN_PHASES, Frozen, Name, TextKeys, Title, Version
 from kvplan.models.demands import Batch, Request
-from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill
+from kvplan.models.elastic import Choice, Consumer, Experts, Option, Prefill, Staging
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.goals import Constraint, Fill, Goal
 from kvplan.models.immutable.frozen_dict import FrozenDict, FrozenMapping
@@ -20,7 +20,7 @@ from kvplan.models.json_schema import RELAXED_VARIABLE
 from kvplan.models.measured.allowances import with_allowances
 from kvplan.models.place import Place
 from kvplan.models.pools import Cache, Pool
-from kvplan.models.ranks import Rank
+from kvplan.models.ranks import Rank, at_rank
 from kvplan.models.reading.faults import faults_of
 from kvplan.models.reading.loader import load_data, parse_text
 from kvplan.models.reading.mistaken import other_document
@@ -184,6 +184,25 @@ class Problem(Frozen):
     def has_auto_granules(self) -> bool:
         """Whether some allocation's granule follows the quota of its rank."""
         return any(buffer.granule == "auto" for pool in self.pools for buffer in pool.layout)
+
+    @property
+    def counts_running(self) -> bool:
+        """Whether some consumer takes bytes for each running request on some rank."""
+        for consumer in self.consumers:
+            each = consumer.per_request
+            if each and any(at_rank(each, rank) for rank in self.ranks):
+                return True
+        return False
+
+    def context_of(self, entry: Staging) -> tuple[int, int] | None:
+        """(batch, request) whose capacity a staging entry follows; None: there is no single one."""
+        named = [
+            (b, index)
+            for b, batch in enumerate(self.batches)
+            for index in range(len(batch.requests))
+            if entry.request in (None, request_name(batch, index))
+        ]
+        return named[0] if len(named) == 1 else None
 
     def pool_of(self, cache: Cache) -> str:
         """Name of the pool a cache draws on."""

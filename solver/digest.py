@@ -23,6 +23,8 @@ DECISIONS = (
 def digest_of(plan: Plan) -> str:
     """sha256 of a plan's decision values, recomputed from its fields."""
     decisions = {name: getattr(plan, name) for name in DECISIONS}
+    if plan.running is not None:
+        decisions["running"] = plan.running
     if plan.placement is not None:
         slices = [[space.name, space.first, space.layers] for space in plan.placement.spaces]
         decisions["placement"] = [slices, plan.placement.last, plan.placement.experts]

@@ -110,7 +110,7 @@ def _smallest(budget: Budget) -> Budget:
 
 
 def _need(formulation: Formulation, sizes: tuple[int, ...], chunk: int) -> Need:
-    instance, names = formulation.instance, [pool.name for pool in formulation.instance.pools]
+    instance, names = formulation.instance, _names(formulation)
     demand, experts = Demand(instance), instance.experts
     pairs = [*zip(instance.fitted, sizes, strict=True)]
     slots = experts.least if experts else 0
@@ -127,20 +127,25 @@ def _need(formulation: Formulation, sizes: tuple[int, ...], chunk: int) -> Need:
     phases, _ = bytes_by_phase(formulation, point._replace(usable=tuple(usable)))
     ranks = [rank.name for rank in formulation.problem.ranks]
     return Need(
-        dict(zip(names, usable, strict=True)),
+        dict(zip(names, usable, strict=False)),
         tuple([_batch(formulation, demand, b, point) for b in range(len(instance.batches))]),
         _pool_bytes(formulation, usable),
         dict(zip(ranks, phases, strict=True)),
     )
 
 
+def _names(formulation: Formulation) -> list[str]:
+    """Of the problem's pools; where running requests are counted, they stand last everywhere."""
+    return [pool.name for pool in formulation.instance.named_pools]
+
+
 def _batch(formulation: Formulation, demand: Demand, batch: int, point: Point) -> BatchNeed:
-    names = [pool.name for pool in formulation.instance.pools]
+    names = _names(formulation)
     raw = demand.raw(batch, point.chunk, point.capacities, point.counts)
     usable = [0] * len(raw)
     demand.raise_floors(usable, raw)
     requests = _requests(formulation, demand, batch, point)
-    shared = dict(zip(names, raw, strict=True))
+    shared = dict(zip(names, raw, strict=False))
     problem = formulation.problem
     for request in requests:
         for cache in problem.caches:
@@ -148,9 +153,9 @@ def _batch(formulation: Formulation, demand: Demand, batch: int, point: Point) -
     return BatchNeed(
         formulation.instance.batches[batch].name,
         requests,
-        dict(zip(names, raw, strict=True)),
+        dict(zip(names, raw, strict=False)),
         shared,
-        dict(zip(names, usable, strict=True)),
+        dict(zip(names, usable, strict=False)),
     )
 
 
@@ -184,7 +189,7 @@ def _own(
         held = [placeholder_blocks(rule) for rule in formulation.instance.caches]
     else:
         held = [blocks(term, capacity, history) for term in demand.terms(batch, chunk)]
-    return {cache.name: mine for cache, mine in zip(caches, held, strict=True)}
+    return {cache.name: mine for cache, mine in zip(caches, held, strict=False)}
 
 
 def _pool_bytes(formulation: Formulation, usable: list[int]) -> dict[str, dict[str, int]]:
@@ -193,7 +198,7 @@ def _pool_bytes(formulation: Formulation, usable: list[int]) -> dict[str, dict[s
     found: dict[str, dict[str, int]] = {}
     for budget in instance.every_budget:
         if budget.pools:
-            held = zip(instance.pools, usable, budget.pools, strict=True)
+            held = zip(instance.named_pools, usable, budget.pools, strict=False)
             rank = formulation.problem.ranks[budget.rank].name
             found[rank] = {p.name: pool_bytes(n + p.reserved, mine) for p, n, mine in held}
     return found or {rank.name: {} for rank in formulation.problem.ranks}

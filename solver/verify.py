@@ -115,6 +115,8 @@ def _texts(formulation: Formulation, plan: Plan) -> Iterator[str]:
     nothing = (0,) * len(formulation.instance.objectives)  # the oracle has checked the goals
     answer = Answer(_point(formulation, plan), nothing, nothing, exact=plan.status == "optimal")
     decisions = {name: getattr(plan, name) for name in DECISIONS}
+    if plan.running is not None:
+        decisions["running"] = plan.running
     credit = Credit(plan.proof.solver, plan.proof.certificate)
     told = deferred_fields(formulation, Search(formulation.instance), answer, credit, decisions)
     for field in ("requests", "ranks", "binding"):
@@ -160,5 +162,8 @@ def _point(formulation: Formulation, plan: Plan) -> Point:
         options=tuple(options),
         experts=plan.expert_slots or 0,
         kept=plan.expert_slots_in_prefill or 0,
-        usable=tuple(plan.blocks[pool.name] - pool.reserved for pool in instance.pools),
+        usable=(
+            *[plan.blocks[pool.name] - pool.reserved for pool in instance.named_pools],
+            *([plan.running or 0] if instance.runs else []),
+        ),
     )

@@ -153,6 +153,8 @@ def refused_goals(instance: Instance) -> str | None:
         return "allocations rounded up to powers of two"
     if instance.fill_mix:
         return "fill by a mix"
+    if instance.has_contexts:
+        return "staging that follows a context"
     for goal in instance.objectives:
         if goal.single is None:
             return f"weighted goal {goal.label}"

@@ -27,7 +27,7 @@ class LeastDemand(NamedTuple):
 
     capacities: tuple[int, ...]  # tokens by variable request
     counts: tuple[int, ...]
-    usable: tuple[int, ...]  # blocks by pool, perhaps beyond a pool's max_blocks
+    usable: tuple[int, ...]  # blocks by pool, perhaps beyond a pool's max_blocks; contexts last
 
 
 def point_at(bounds: Bounds, demand: LeastDemand, kept: int) -> Point:
@@ -39,7 +39,7 @@ def point_at(bounds: Bounds, demand: LeastDemand, kept: int) -> Point:
         options=bounds.options,
         experts=bounds.experts,
         kept=kept,
-        usable=demand.usable,
+        usable=demand.usable[: len(bounds.blocks)],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 from kvplan.kernels.evaluate import Evaluator
@@ -38,6 +38,8 @@ class Others:
         for pool, per_copy in enumerate(self.demand.mix(bounds.chunk) if bounds.scale else ()):
             floors[pool] = max(floors[pool], ceil(bounds.scale * per_copy))
         found: list[Usable] = [(tuple(floors), ())]
+        if self.demand.contexts:
+            found = [((*floors, *self._tokens(())), ())]
         for batch in self.demand.fitted_batches:
             if batch != without:
                 found = self._with_batch(found, batch, bounds)
@@ -51,6 +53,8 @@ class Others:
             floors = [0] * len(needed.raw)
             raw = self._undecided.whole(batch, needed)
             self.demand.raise_floors(floors, [copies * held for held in raw])
+            if self.demand.contexts:
+                floors += self._tokens(needed.at)
             mine.append((floors, needed.at))
         both = [
             (tuple(map(max, usable, floors)), (*at, *also))
@@ -58,6 +62,11 @@ class Others:
             for floors, also in mine
         ]
         return least_usable(both)
+
+    def _tokens(self, at: Sequence[tuple[int, int]]) -> list[int]:
+        """Tokens by context, of the requests among some values; 0 for others."""
+        values = dict(at)
+        return [values.get(fitted, 0) for fitted in self.demand.contexts]
 
     # --- one variable --------------------------------------------------------------------------
 
@@ -69,7 +78,9 @@ class Others:
         found, beside = [], self.usable(bounds, without=batch)
         for needed in self._undecided.of_batch(batch, bounds, without=index):
             for usable, _ in beside:
-                key = (index, chunk, copies, needed.raw, needed.stale, usable)
+                key: tuple[object, ...] = (index, chunk, copies, needed.raw, needed.stale, usable)
+                if self.demand.contexts:
+                    key = (*key, *self._tokens(needed.at))
                 moving = self._kept.get(key)
                 if moving is None:
                     moving = self._capacity(index, bounds.chunk, copies, needed, usable)
@@ -87,7 +98,11 @@ class Others:
         beside = self.usable(bounds, without=batch)
         return [
             self._moving(
-                [copies * held for held in self._undecided.whole(batch, needed)], step, usable
+                [copies * held for held in self._undecided.whole(batch, needed)],
+                step,
+                usable,
+                needed,
+                chunk,
             )
             for needed in self._undecided.of_batch(batch, bounds, without=index)
             for usable, _ in beside
@@ -100,7 +115,7 @@ class Others:
             raw = self._undecided.whole(batch, needed)
             step = [NeedTerm(p, held, 1) for p, held in enumerate(raw) if held]
             for usable, _ in beside:
-                found.append(self._moving([0] * len(raw), step, usable))
+                found.append(self._moving([0] * len(raw), step, usable, needed, bounds.chunk))
         return found
 
     def _keep(self, key: tuple[object, ...], moving: Moving) -> None:
@@ -124,12 +139,21 @@ class Others:
                 step.append(shared)
             else:
                 base[term.pool] += shared.groups * (term.extra - stale)
-        return self._moving(base, step, usable, request.flight)
+        if index in self.demand.contexts:
+            slot = len(base) + self.demand.contexts.index(index)
+            step.append(NeedTerm(slot, 1, 1))
+        return self._moving(base, step, usable, needed, chunk, request.flight)
 
     def _moving(
-        self, base: list[int], step: Iterable[NeedTerm], usable: tuple[int, ...], flight: int = 0
+        self,
+        base: list[int],
+        step: Iterable[NeedTerm],
+        usable: tuple[int, ...],
+        needed: Needed,
+        chunk: int,
+        flight: int = 0,
     ) -> Moving:
-        """Pools without a step stand still at the larger of both needs."""
+        """Pools without a step stand still at the larger of both needs; so do other contexts."""
         by_pool: dict[int, list[NeedTerm]] = {}
         for term in step:
             if _stands_still(term):
@@ -139,8 +163,12 @@ class Others:
         still = list(usable)
         self.demand.raise_floors(still, base)
         still = self.demand.legal(still)
+        if self.demand.contexts:
+            tokens = self._tokens(needed.at)
+            still[len(base) :] = map(max, still[len(base) :], tokens)
+            base = [*base, *[0 for _ in tokens]]
         pools = [(pool, base[pool], terms, usable[pool]) for pool, terms in by_pool.items()]
-        return Moving(self.demand, pools, still, flight)
+        return Moving(self.demand, pools, still, flight, chunk)
 
 
 def least_usable(found: list[Usable]) -> list[Usable]:

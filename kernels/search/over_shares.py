@@ -63,7 +63,9 @@ class _Lowering:
         return self._point._replace(usable=usable, kept=kept)
 
     def _demand(self, usable: _Usable) -> LeastDemand:
-        return LeastDemand(self._point.capacities, self._point.counts, usable)
+        capacities, counts = self._point.capacities, self._point.counts
+        held = self._search.demand.with_contexts(usable, capacities)
+        return LeastDemand(capacities, counts, held)
 
     def _lowered(self, usable: _Usable, pool: int, earlier: list[int]) -> _Usable:
         """One pool lowered in steps that halve, the last of one multiple."""

@@ -37,9 +37,10 @@ def _beside(search: Search, bounds: Bounds, demand: LeastDemand) -> Fraction:
         mine = [ceil(steps * step * each) for each in per_copy]
         usable = [
             max(held, -(-blocks // multiple) * multiple)
-            for held, blocks, multiple in zip(demand.usable, mine, multiples, strict=True)
+            for held, blocks, multiple in zip(demand.usable, mine, multiples, strict=False)
         ]
-        return search.fits(bounds, demand._replace(usable=tuple(usable)))
+        contexts = demand.usable[len(usable) :]
+        return search.fits(bounds, demand._replace(usable=(*usable, *contexts)))
 
     for pool, (each, multiple) in enumerate(zip(per_copy, multiples, strict=True)):
         if each:

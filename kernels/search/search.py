@@ -21,6 +21,7 @@ from kvplan.kernels.residues import Residues
 from kvplan.kernels.search.bounds import Bounds, LeastDemand, put
 from kvplan.kernels.search.others import Others, least_usable
 from kvplan.kernels.search.undecided import Undecided
+from kvplan.kernels.workspace import workspaces_bytes
 from kvplan.models.immutable.lazy import cached_property
 
 _MANY_CLASSES = 16  # from here on the range is narrowed first
@@ -111,9 +112,9 @@ class Search:
         """Bytes of a budget that a least demand takes, the fewest experts kept in prefill."""
         total = self.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)
         held = zip(demand.usable, self.demand.reserved, strict=True)
-        for (usable, reserved), buffers in zip(held, budget.pools, strict=bool(budget.pools)):
+        for (usable, reserved), buffers in zip(held, budget.pools, strict=False):
             total += pool_bytes(usable + reserved, buffers)
-        return total
+        return total + workspaces_bytes(budget.workspaces, bounds.chunk, demand.capacities)
 
     def rests(self, bounds: Bounds) -> list[int]:
         """Bytes by layout that are left for the pools."""
@@ -124,7 +125,7 @@ class Search:
         settled = self._settled
         if settled is not None and settled.demand is demand and settled.bounds == bounds:
             return [*settled.left]
-        taken = self.demand.pool_bytes(demand.usable)
+        taken = self.demand.pool_bytes(demand.usable, bounds.chunk)
         return [rest - mine for rest, mine in zip(self.rests(bounds), taken, strict=True)]
 
     def fits(self, bounds: Bounds, demand: LeastDemand) -> bool:
@@ -300,7 +301,7 @@ class Search:
 
         The fewest experts are kept in prefill.
         """
-        taken = self.demand.pool_bytes(demand.usable)
+        taken = self.demand.pool_bytes(demand.usable, bounds.chunk)
         budgets = zip(self.shape.budgets, self.demand.layout_of, self.limits, strict=True)
         for budget, layout, limit in budgets:
             others = self.demand.other_bytes(budget, bounds.chunk, bounds.options, bounds.experts)

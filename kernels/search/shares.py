@@ -46,7 +46,7 @@ def _shared_bytes(
     evaluator = search.demand
     shared = {pool for pool, _ in search.shape.fill_shares}
     others = [0 if pool in shared else usable for pool, usable in enumerate(demand.usable)]
-    taken = evaluator.pool_bytes(others)
+    taken = evaluator.pool_bytes(others, bounds.chunk)
     rests = zip(search.rests(bounds), taken, strict=True)
     return [
         (rest - other, buffers)

@@ -37,6 +37,7 @@ class Undecided:
             None if fitted.is_count else Residues(instance, index)
             for index, fitted in enumerate(instance.fitted)
         ]
+        self._contexts = frozenset(demand.contexts)
         self._least: dict[tuple[int, int, int, int], list[Needed]] = {}
 
     def of_batch(self, batch: int, bounds: Bounds, without: int | None = None) -> list[Needed]:
@@ -58,7 +59,7 @@ class Undecided:
         for index in demand.instance.batches[batch].fitted:
             if index != without:
                 mine = self._of_request(index, bounds)
-                found = _undominated([_sum(a, b) for a in found for b in mine])
+                found = _undominated([_sum(a, b) for a in found for b in mine], self._contexts)
         return found
 
     def _of_request(self, index: int, bounds: Bounds) -> list[Needed]:
@@ -74,7 +75,7 @@ class Undecided:
         if found is None:
             points = [low] if low == high else residues.least(low, high)
             needs = [self._need(index, point, bounds.chunk) for point in points]
-            found = self._least[key] = _undominated(needs)
+            found = self._least[key] = _undominated(needs, self._contexts)
         return found
 
     def _need(self, index: int, capacity: int, chunk: int) -> Needed:
@@ -109,11 +110,14 @@ def _sum(a: Needed, b: Needed) -> Needed:
     )
 
 
-def _undominated(needs: list[Needed]) -> list[Needed]:
+def _undominated(needs: list[Needed], contexts: frozenset[int]) -> list[Needed]:
     """Without the needs that another one undercuts; of equal ones the first."""
     if len(needs) < PRUNE_FROM:
         return needs
     keys = [(*need.raw, *[-stale for stale in need.stale]) for need in needs]
+    if contexts:
+        tokens = [[value for index, value in need.at if index in contexts] for need in needs]
+        keys = [(*key, *more) for key, more in zip(keys, tokens, strict=True)]
     return [needs[place] for place in undominated(keys)]
 
 

@@ -27,6 +27,9 @@ def allowance_faults(problem: Problem) -> Iterator[Fault]:
         if consumer.of not in bare:
             expected = f"a consumer with bytes of its own: {one_of(bare, consumer.of)}"
             yield Fault(f"{path}.of", expected, shown(consumer.of))
+        elif known[consumer.of].per_request != 0:
+            expected = "a consumer without per_request, whose bytes are known"
+            yield Fault(f"{path}.of", expected, shown(consumer.of))
         elif "bytes" in consumer.model_fields_set:
             taken = share_of(consumer, known[consumer.of])
             if consumer.bytes != taken:

@@ -17,6 +17,7 @@ from kvplan.models.ranks import Rank, at_rank
 from kvplan.models.reading.faults import first_faults
 from kvplan.models.reading.placement_references import placement_faults
 from kvplan.models.reading.variables import fill_faults, goal_faults, known_variables, relax_faults
+from kvplan.models.reading.workspace_references import workspace_faults
 
 if TYPE_CHECKING:
     from kvplan.models.problem import Problem
@@ -250,8 +251,12 @@ def _consumers(problem: Problem) -> Iterator[Fault]:
             yield Fault(f"{path}.phases", "at least one phase", "an empty list")
         elif len(set(consumer.phases or ())) < len(consumer.phases or ()):
             yield Fault(f"{path}.phases", "each phase once", "one twice")
-        if not isinstance(consumer.bytes, int):
-            yield from _rank_keys(f"{path}.bytes", consumer.bytes, stages, names)
+        fields = [("bytes", consumer.bytes)]
+        if isinstance(consumer, Consumer):
+            fields.append(("per_request", consumer.per_request))
+        for field, value in fields:
+            if not isinstance(value, int):
+                yield from _rank_keys(f"{path}.{field}", value, stages, names)
 
 
 def _listed(problem: Problem) -> Iterator[tuple[str, Consumer | Option]]:
@@ -289,5 +294,6 @@ _CHECKS = (
     _experts,
     _consumers,
     allowance_faults,
+    workspace_faults,
     placement_faults,
 )

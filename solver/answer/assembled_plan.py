@@ -30,6 +30,7 @@ def assemble(
     values = {
         "status": "optimal" if answer.exact else "feasible",
         **decisions,
+        "running": decisions.get("running"),
         "scale": scale,
         "relaxed": (),
         "placement": None,
@@ -59,6 +60,7 @@ def _check(
             kept=decisions["expert_slots_in_prefill"],
             copies=decisions["copies"],
             scale=scale,
+            running=decisions.get("running"),
         ),
         formulation.quotas,
     )
@@ -77,7 +79,7 @@ def _decisions(formulation: Formulation, search: Search, point: Point) -> dict[s
         "blocks": FrozenDict(
             {
                 pool.name: usable + pool.reserved
-                for pool, usable in zip(instance.pools, point.usable, strict=True)
+                for pool, usable in zip(instance.named_pools, point.usable, strict=False)
             }
         ),
         "prefill_chunk": instance.chunks[point.chunk] if problem.prefill is not None else None,
@@ -90,4 +92,5 @@ def _decisions(formulation: Formulation, search: Search, point: Point) -> dict[s
             }
         ),
         "copies": copies,
+        **({"running": point.usable[-1]} if instance.runs else {}),
     }

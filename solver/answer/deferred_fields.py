@@ -33,7 +33,9 @@ def deferred_fields(
     requests = tuple(_requests(formulation, point))
     floors = search.demand.floors(point.chunk, point.capacities, point.counts)
     return {
-        "floors": FrozenDict(zip([pool.name for pool in instance.pools], floors, strict=True)),
+        "floors": FrozenDict(
+            zip([pool.name for pool in instance.named_pools], floors, strict=False)
+        ),
         "requests": requests,
         "ranks": rank_plans(formulation, point),
         "binding": bindings_of(formulation, search, point),

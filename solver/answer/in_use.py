@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.kernels.bytes import expert_bytes, pool_bytes
 from kvplan.kernels.instance import Budget, Instance
 from kvplan.kernels.values import Point
+from kvplan.kernels.workspace import workspaces_bytes
 from kvplan.solver.formulate.formulation import Formulation
 
 
@@ -40,6 +41,8 @@ def budget_bytes(instance: Instance, budget: Budget, point: Point) -> int:
         total += expert_bytes(slots, budget.layers, instance.experts)
     if budget.staging:
         total += budget.staging[point.chunk]
+    if budget.workspaces:
+        total += workspaces_bytes(budget.workspaces, point.chunk, point.capacities)
     for option, options in zip(point.options, budget.options, strict=True):
         total += options[option]
     return total

@@ -9,11 +9,14 @@ from kvplan.kernels.bytes import expert_bytes, pool_bytes
 from kvplan.kernels.instance import Instance
 from kvplan.kernels.values import Point
 from kvplan.models import Problem
-from kvplan.models.elastic import Staging
+from kvplan.models.elastic import Consumer, Staging
 from kvplan.models.plan import LedgerLine, RankPlan, Source
 from kvplan.models.ranks import Rank, RankMemory, Share, at_rank
+from kvplan.models.units import human_bytes
+from kvplan.solver.answer.context_wording import context_note
 from kvplan.solver.answer.in_use import bytes_by_phase
 from kvplan.solver.formulate.formulation import Formulation
+from kvplan.solver.formulate.workspaces import context_tokens
 
 NOT_GIVEN = "not given"  # of a term of the quota that counts 0 B
 _GUESSED = "(estimated"
@@ -21,7 +24,7 @@ _GUESSED = "(estimated"
 
 def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
     """The budget of every rank at a point, feasible or not."""
-    instance, problem = formulation.instance, formulation.problem
+    problem = formulation.problem
     phases, headroom = bytes_by_phase(formulation, point)
     plans = []
     for index, rank in enumerate(problem.ranks):
@@ -36,7 +39,7 @@ def rank_plans(formulation: Formulation, point: Point) -> tuple[RankPlan, ...]:
                 phases=phases[index],
                 ledger=(
                     *_quota_lines(rank),
-                    *_occupants(problem, instance, index, point),
+                    *_occupants(formulation, index, point),
                     *_headroom(problem, rank, headroom[index]),
                 ),
             )
@@ -124,22 +127,16 @@ def _counts(memory: RankMemory, name: str) -> bool:
     return name != "prefill_headroom" or memory.free is not None
 
 
-def _occupants(
-    problem: Problem, instance: Instance, index: int, point: Point
-) -> Iterator[LedgerLine]:
+def _occupants(formulation: Formulation, index: int, point: Point) -> Iterator[LedgerLine]:
+    problem, instance = formulation.problem, formulation.instance
     rank = problem.ranks[index]
     every = problem.phases
     loaded = tuple(phase for phase in every if phase != "load")
     for consumer in problem.consumers:
-        yield LedgerLine(
-            consumer=consumer.name,
-            bytes=at_rank(consumer.bytes, rank),
-            source="declared",
-            phases=consumer.phases or every,
-        )
+        yield _consumer(consumer, rank, point.usable[-1] if instance.runs else 0, every)
     yield from _pools(instance, index, point, loaded)
     yield from _experts(instance, index, point, loaded)
-    yield from _staging(problem, rank, instance.chunks[point.chunk])
+    yield from _staging(formulation, rank, point)
     for choice, option_index in zip(problem.choices, point.options, strict=True):
         option = choice.options[option_index]
         yield LedgerLine(
@@ -150,6 +147,21 @@ def _occupants(
         )
 
 
+def _consumer(consumer: Consumer, rank: Rank, running: int, phases: tuple[str, ...]) -> LedgerLine:
+    """Fixed bytes, and those of each running request."""
+    fixed, each = at_rank(consumer.bytes, rank), at_rank(consumer.per_request, rank)
+    note = f"{human_bytes(each)} x {running:,} requests" if each else ""
+    if each and fixed:
+        note = f"{human_bytes(fixed)} + {note}"
+    return LedgerLine(
+        consumer=consumer.name,
+        bytes=fixed + each * running,
+        source="solved" if each else "declared",
+        phases=consumer.phases or phases,
+        note=note,
+    )
+
+
 def _pools(
     instance: Instance, index: int, point: Point, phases: tuple[str, ...]
 ) -> Iterator[LedgerLine]:
@@ -158,7 +170,7 @@ def _pools(
         for budget in instance.every_budget
         if budget.rank == index and budget.phase != "load"
     )
-    for pool, usable, buffers in zip(instance.pools, point.usable, layout, strict=True):
+    for pool, usable, buffers in zip(instance.named_pools, point.usable, layout, strict=False):
         count = pool_bytes(usable + pool.reserved, buffers)
         yield LedgerLine(consumer=pool.name, bytes=count, source="solved", phases=phases)
 
@@ -187,22 +199,35 @@ def _experts(
     )
 
 
-def _staging(problem: Problem, rank: Rank, chunk: int) -> Iterator[LedgerLine]:
+def _staging(formulation: Formulation, rank: Rank, point: Point) -> Iterator[LedgerLine]:
     """Entries that count on a rank: of a group, the largest."""
+    problem, chunk = formulation.problem, formulation.instance.chunks[point.chunk]
     if problem.prefill is None:
         return
-    largest: dict[str, Staging] = {}
-    counted: list[Staging] = []
+    largest: dict[str, LedgerLine] = {}
+    counted: list[LedgerLine] = []
     for entry in problem.prefill.staging:
         if entry.stage is not None and entry.stage != rank.stage:
             continue
-        if entry.group is None:
-            counted.append(entry)
-        elif entry.group not in largest or entry.bytes_of(chunk) > largest[entry.group].bytes_of(
-            chunk
-        ):
-            largest[entry.group] = entry
-    for entry in (*counted, *largest.values()):
-        yield LedgerLine(
-            consumer=entry.name, bytes=entry.bytes_of(chunk), source="solved", phases=("prefill",)
+        tokens = _context(formulation, entry, point) if entry.has_context else 0
+        line = LedgerLine(
+            consumer=entry.name,
+            bytes=entry.bytes_of(chunk, tokens),
+            source="solved",
+            phases=("prefill",),
+            note=context_note(problem, entry, chunk, tokens),
         )
+        if entry.group is None:
+            counted.append(line)
+        elif entry.group not in largest or line.bytes > largest[entry.group].bytes:
+            largest[entry.group] = line
+    yield from (*counted, *largest.values())
+
+
+def _context(formulation: Formulation, entry: Staging, point: Point) -> int:
+    """The context of an entry at a point: its request's capacity."""
+    place = formulation.problem.context_of(entry)
+    fitted = None if place is None else formulation.fitted_at.get(place)
+    if fitted is None:
+        return context_tokens(formulation.problem, entry)
+    return point.capacities[fitted]

@@ -62,7 +62,7 @@ def floor_point(instance: Instance) -> Point:
     """Everything elastic at its floor: of each pool the fewest blocks that any demand takes."""
     search = Search(instance)
     demands = [demand.usable for demand in search.demands(search.starts()[0])]
-    least = tuple(map(min, zip(*demands, strict=True)))
+    least = tuple(map(min, zip(*demands, strict=True)))[: len(instance.pools)]
     return shortage_at_floors(instance, search).point._replace(usable=least)
 
 
@@ -154,7 +154,7 @@ def _shortage(search: Search, bounds: Bounds, demand: LeastDemand) -> Shortage:
     pools = tuple(
         index
         for index, (pool, usable) in enumerate(
-            zip(search.instance.pools, demand.usable, strict=True)
+            zip(search.instance.pools, demand.usable, strict=False)
         )
         if pool.most is not None and usable > pool.most
     )

@@ -15,8 +15,11 @@ POW2 = -1
 GRANULES: Mapping[int | str, Any] = {"auto": 0, "pow2": POW2}
 Buffers = tuple[tuple[int, int], ...]
 """(block bytes, granule bytes) of each; an "auto" granule is 0."""
-Limit = tuple[str, int, list[list[int]], int | None, bool]
-"""Phase, bytes of consumers, of the options by choice, limit where it is not the quota, staged."""
+Limit = tuple[str, int, list[list[int]], int | None, bool, int]
+"""Phase, bytes of consumers, of the options by choice, limit where it is not the quota, staged.
+
+Last: what each running request takes.
+"""
 
 
 def quota_of(rank: Rank) -> int:
@@ -58,9 +61,12 @@ def limits_of(problem: Problem, rank: Rank, phases: Sequence[str]) -> Iterator[L
     for phase in phases:
         fixed = sum([consumed(problem, each, rank, phase) for each in problem.consumers])
         options = [[living(o, rank, phase) for o in each.options] for each in problem.choices]
-        yield phase, fixed, options, None, phase == "prefill"
+        each = 0
+        for consumer in problem.consumers:
+            each += figure_on(rank, consumer.per_request) if lives(consumer, phase) else 0
+        yield phase, fixed, options, None, phase == "prefill", each
         if free is not None:
-            yield phase, fixed, options, free, True
+            yield phase, fixed, options, free, True, each
 
 
 def consumed(problem: Problem, consumer: Consumer, rank: Rank, phase: str) -> int:
@@ -75,7 +81,12 @@ def consumed(problem: Problem, consumer: Consumer, rank: Rank, phase: str) -> in
 
 def living(thing: Consumer | Option, rank: Rank, phase: str) -> int:
     """Bytes of a consumer or option in a phase."""
-    return figure_on(rank, thing.bytes) if phase in (thing.phases or (phase,)) else 0
+    return figure_on(rank, thing.bytes) if lives(thing, phase) else 0
+
+
+def lives(thing: Consumer | Option, phase: str) -> bool:
+    """Whether a consumer or option takes its bytes in a phase."""
+    return phase in (thing.phases or (phase,))
 
 
 def figure_on(rank: Rank, figure: int | Mapping[str, int]) -> int:
@@ -142,10 +153,18 @@ def slots_bytes(experts: Experts | None, rank: Rank, layer: int) -> int:
     return -(-layer * figure_on(rank, experts.layers) // experts.granule) * experts.granule
 
 
-def staging_bytes(prefill: Prefill | None, rank: Rank, chunk: int | None) -> int:
+def staging_bytes(
+    prefill: Prefill | None, rank: Rank, chunk: int | None, contexts: Sequence[int] = ()
+) -> int:
     """Sum of the entries, of a group the largest: ceil(base + per_token x chunk), or the first row.
 
-    A row of a table counts from where its tokens reach the chunk; each entry fills whole granules.
+    A row of a table counts from where its tokens reach the chunk (or the context, in the context's
+    table, which adds); per_token_context x chunk x context is inside the same ceil. Each entry
+    fills whole granules.
+
+    Parameters
+    ----------
+    contexts : tokens by entry; none where no entry follows one.
     """
     groups: dict[str | int, int] = {}
     tokens = chunk or 0
@@ -153,6 +172,10 @@ def staging_bytes(prefill: Prefill | None, rank: Rank, chunk: int | None) -> int
         if entry.stage is None or entry.stage == rank.stage:
             exact = (entry.base or 0) + (entry.per_token or 0) * tokens
             exact = next((size for most, size in entry.table or () if most >= tokens), exact)
+            if contexts:
+                held, rows = contexts[index], entry.context_table or ()
+                exact += (entry.per_token_context or 0) * tokens * held
+                exact += next((size for most, size in rows if most >= held), 0)
             key = index if entry.group is None else entry.group
             taken = rounded(math.ceil(exact), GRANULES.get(entry.granule, entry.granule))
             groups[key] = max(taken, groups.get(key, 0))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan.models.demands import Batch
 from kvplan.models.elastic import Experts, Prefill
-from kvplan.models.problem import request_name
+from kvplan.models.problem import Problem, request_name
 
 
 class Fitted(NamedTuple):
@@ -37,6 +37,29 @@ def fitted_of(batch: Batch, index: int) -> Fitted:
         return Fitted(name, True, request.min_count or 1, count, capacity, flight)
     least = max(1, flight, request.min_capacity or 1, prefix and prefix + flight)
     return Fitted(name, False, least, capacity, 1 if count is None else count, flight)
+
+
+def contexts_of(problem: Problem) -> list[tuple[int, int | None]]:
+    """By staging entry, the capacity that it follows, and which fitted request's that is.
+
+    Empty where no entry follows one; 0 tokens for an entry that does not.
+    """
+    entries = problem.prefill.staging if problem.prefill is not None else ()
+    if not entries or not any(entry.has_context for entry in entries):
+        return []
+    known, fitted = list[tuple[str, int, int | None]](), 0
+    for batch in problem.batches:
+        for index, request in enumerate(batch.requests):
+            is_open = request.fit == "capacity"
+            known.append(
+                (request_name(batch, index), request.capacity, fitted if is_open else None)
+            )
+            fitted += request.fit != "none"
+    found: list[tuple[int, int | None]] = []
+    for entry in entries:
+        rows = [row[1:] for row in known if entry.request in (None, row[0]) and entry.has_context]
+        found.append(rows[0] if rows else (0, None))
+    return found
 
 
 def is_candidate(prefill: Prefill | None, chunk: int | None) -> bool:

@@ -24,7 +24,13 @@ from kvplan.solver.check.phase_bytes import (
     slots_bytes,
     staging_bytes,
 )
-from kvplan.solver.check.ranges import expert_faults, fitted_of, is_candidate, least_kept
+from kvplan.solver.check.ranges import (
+    contexts_of,
+    expert_faults,
+    fitted_of,
+    is_candidate,
+    least_kept,
+)
 
 NONE: Mapping[str, int] = {}
 
@@ -40,6 +46,7 @@ class Decisions(NamedTuple):
     kept: int | None  # of them, those that stay during prefill
     copies: int | None  # of the batch that fill names
     scale: Fraction | None = None  # of the mix that fill has
+    running: int | None = None  # requests that bytes of each are there for
 
 
 class Check:
@@ -76,6 +83,10 @@ class Check:
         written = [each.buffers for each in figures if each.plain is None]
         self._has_auto = "auto" in [granule for buffers in written for _, granule in buffers]
         self._limited = [at for at, each in enumerate(figures) if each.limited]
+        self._runs, self._contexts = problem.counts_running, contexts_of(problem)
+        if self._runs:  # running requests are counted as one more pool's blocks
+            self._floors.append(0)
+            self._use.append((1, 1))
         self._shares, self._filled = (fill.shares or {}, fill.batch) if fill else ({}, None)
         self._mix = [
             (each.share, BatchNeed(rules, alone(each))) for each in (fill and fill.mix) or ()
@@ -96,6 +107,8 @@ class Check:
         values = self._values(decisions, raws) if problem.constraints or problem.fill else {}
         held = None if self._filled is None else values[f"copies:{self._filled}"]
         found += [*self._short(decisions.blocks, needs), *self._linear(values)]
+        if decisions.running is not None and decisions.running < needs[-1]:
+            found.append(f"{needs[-1]} requests run at once, not {decisions.running}")
         if decisions.copies != held:
             found.append(f"the blocks hold {held} copies of the fill batch, not {decisions.copies}")
         if self._mix or decisions.scale is not None:
@@ -118,6 +131,9 @@ class Check:
             if not 0 <= option < len(choice.options):
                 yield f"choice {choice.name} has no option {option}"
         yield from expert_faults(self.problem.experts, decisions.slots, decisions.kept)
+        if (decisions.running is not None) != self._runs:
+            expected = "a count" if self._runs else "none"
+            yield f"{decisions.running} running requests, expected {expected}"
 
     def _needs(self, decisions: Decisions) -> tuple[list[list[int]], list[int]]:
         """Raw blocks by batch and pool; usable ones: ceil(raw / utilization) of the largest."""
@@ -129,13 +145,19 @@ class Check:
         for batch in self._batches:
             raws.append(batch.raw(loads[: batch.fitted], flight))
             del loads[: batch.fitted]
+        if self._runs:
+            counts = [count for _, count in decisions.fitted]
+            for at, asked in enumerate(self.problem.batches):
+                given, mine = asked.given, len(asked.given.fitted)
+                raws[at] = [*raws[at], sum(given.counts) + sum(counts[:mine])]
+                del counts[:mine]
         most = [max(column) for column in zip(*raws, strict=True)] or [0] * len(self._use)
         pools = zip(self._floors, most, self._use, strict=True)
         return raws, [max(floor, -(-raw * den // num)) for floor, raw, (num, den) in pools]
 
     def _short(self, blocks: Sequence[int], needs: Sequence[int]) -> Iterator[str]:
         """Usable blocks of every pool serve the batches and obey its limits."""
-        for pool, need, allocated in zip(self.problem.pools, needs, blocks, strict=True):
+        for pool, need, allocated in zip(self.problem.pools, needs, blocks, strict=False):
             usable, most = allocated - pool.reserved_blocks, pool.max_blocks
             if usable < need:
                 yield f"pool {pool.name} has {usable} usable blocks, {need} are needed"
@@ -158,7 +180,8 @@ class Check:
         """Every variable of a goal or constraint; copies = min floor(usable x use / raw)."""
         problem, pairs = self.problem, zip(self.problem.pools, decisions.blocks, strict=True)
         values = {f"blocks:{pool.name}": n - pool.reserved_blocks for pool, n in pairs}
-        usable = [*zip(values.values(), self._use, strict=True)]
+        held = [*values.values(), *([] if decisions.running is None else [decisions.running])]
+        usable = [*zip(held, self._use, strict=True)]
         values |= {"prefill": decisions.chunk or 0, "experts": decisions.slots or 0}
         for batch, raw in zip(problem.batches, raws, strict=True):
             pools = [
@@ -183,11 +206,15 @@ class Check:
 
     def _scale(self, decisions: Decisions) -> Fraction:
         """min over pools of usable x use / sum(share x raw), of a mix alone."""
-        flight, raw = (decisions.chunk or 0) * self._in_flight, [Fraction(0)] * len(self._use)
+        flight = (decisions.chunk or 0) * self._in_flight
+        raw = [Fraction(0)] * len(self.problem.pools)
         for share, need in self._mix:
             raw = [a + share * b for a, b in zip(raw, need.raw([], flight), strict=True)]
-        rows = zip(self.problem.pools, decisions.blocks, raw, self._use, strict=True)
-        return min([(n - p.reserved_blocks) * num / (r * den) for p, n, r, (num, den) in rows if r])
+        rows = zip(self.problem.pools, decisions.blocks, raw, self._use, strict=False)
+        held = [(n - p.reserved_blocks) * num / (r * den) for p, n, r, (num, den) in rows if r]
+        if decisions.running is not None:
+            held.append(decisions.running / sum([share for share, _ in self._mix], Fraction(0)))
+        return min(held)
 
     def _linear(self, values: Mapping[str, int]) -> Iterator[str]:
         """min <= sum(coefficient x variable) <= max."""
@@ -207,6 +234,9 @@ class Check:
         problem, experts = self.problem, self.problem.experts
         known: dict[tuple[int, int], int] = {}
         layers = [layer_bytes(experts, each) for each in (decisions.slots, decisions.kept)]
+        running, contexts = decisions.running or 0, list[int]()
+        for tokens, fitted in self._contexts:
+            contexts.append(tokens if fitted is None else decisions.fitted[fitted][0])
         rows = zip(problem.ranks, quotas, self._limits, self._layouts, strict=True)
         for rank, quota, limits, layout in rows:
             alike = id(layout), self._auto(rank, quota)
@@ -214,9 +244,10 @@ class Check:
                 pools = zip(layout, decisions.blocks, strict=True)
                 known[alike] = sum([pool_bytes(each, n, alike[1]) for each, n in pools])
             slots, kept = [slots_bytes(experts, rank, each) for each in layers]
-            staging = staging_bytes(problem.prefill, rank, decisions.chunk)
-            for phase, fixed, sizes, limit, is_staged in limits:
+            staging = staging_bytes(problem.prefill, rank, decisions.chunk, contexts)
+            for phase, fixed, sizes, limit, is_staged, each in limits:
                 free = (quota if limit is None else limit) - fixed - (staging if is_staged else 0)
+                free -= each * running
                 for by_option, option in zip(sizes, decisions.options, strict=True):
                     free -= by_option[option]
                 if phase != "load":

@@ -151,6 +151,7 @@ def _bounded(instance: Instance, most_blocks: int) -> Instance:
             limit_bytes=limit,
             pools=tuple(block if buffers else () for buffers in budget.pools),
             staging=tuple(0 for _ in budget.staging),
+            workspaces=(),
             options=tuple(tuple(0 for _ in choice) for choice in budget.options),
         )
 

@@ -110,7 +110,7 @@ def _write_plans(
     chunks = np.asarray(instance.chunks, dtype=np.int64)
     columns: dict[str, Any] = {
         f"blocks:{pool.name}": fits.usable[:, index] + pool.reserved
-        for index, pool in enumerate(instance.pools)
+        for index, pool in enumerate(instance.named_pools)
     }
     for index, fitted in enumerate(instance.fitted):
         kind, values = ("count", fits.counts) if fitted.is_count else ("capacity", fits.capacities)

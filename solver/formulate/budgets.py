@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvplan.kernels.instance import POW2, Budget, Buffers
+from kvplan.kernels.instance import POW2, Budget, Buffers, Workspace
 from kvplan.models import Problem
 from kvplan.models.base import ByStage
 from kvplan.models.elastic import Consumer, Option
 from kvplan.models.ranks import Rank, at_rank
+from kvplan.solver.formulate.workspaces import (
+    Requests,
+    context_tokens,
+    entries_on,
+    has_contexts,
+    workspaces_of,
+)
 
 GIB = 2**30
 _LEAST_AUTO_GRANULE = 2 * 2**20
@@ -45,6 +52,8 @@ class Layout(NamedTuple):
     pools: tuple[Buffers, ...]
     layers: int
     staging: tuple[int, ...]
+    workspaces: tuple[Workspace, ...]
+    runs: bool  # whether running requests take bytes
 
 
 def pool_layout(problem: Problem, rank: Rank, granule: int) -> tuple[Buffers, ...]:
@@ -67,33 +76,43 @@ def _granule(written: int | str, auto: int) -> int:
 
 
 def staging_bytes(problem: Problem, stage: int) -> tuple[int, ...]:
-    """Staging by chunk on a stage: entries add up, of a group only the largest counts."""
-    if problem.prefill is None:
+    """Staging by chunk on a stage: entries add up, of a group only the largest counts.
+
+    What follows a capacity that is a variable is left to the workspaces.
+    """
+    if problem.prefill is None or not problem.prefill.staging:
         return ()
-    entries = [s for s in problem.prefill.staging if s.stage is None or s.stage == stage]
+    entries, _ = entries_on(problem, stage)
     if not entries:
         return ()
-    totals = []
+    totals, pairs = [], [(entry, context_tokens(problem, entry)) for entry in entries]
     for chunk in problem.prefill.candidates:
         groups: dict[str, int] = {}
         total = 0
-        for entry in entries:
+        for entry, context in pairs:
+            taken = entry.bytes_of(chunk, context)
             if entry.group is None:
-                total += entry.bytes_of(chunk)
+                total += taken
             else:
-                groups[entry.group] = max(groups.get(entry.group, 0), entry.bytes_of(chunk))
+                groups[entry.group] = max(groups.get(entry.group, 0), taken)
         totals.append(total + sum(groups.values()))
     return tuple(totals)
 
 
-def build_budgets(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget, ...]:
+def build_budgets(
+    problem: Problem, granules: Mapping[str, int], fitted_at: Requests
+) -> tuple[Budget, ...]:
     """One budget for each rank, phase and bound, ranks and phases in order."""
     staging = {stage: staging_bytes(problem, stage) for stage in problem.stages}
+    workspaces: dict[int, tuple[Workspace, ...]] = {}
+    for stage in problem.stages if has_contexts(problem) else ():
+        workspaces[stage] = workspaces_of(problem, entries_on(problem, stage)[1], fitted_at)
     layers = {
         stage: at_stage(problem.experts.layers, stage) if problem.experts else 0
         for stage in problem.stages
     }
     layouts: dict[tuple[int | str, int], Layout] = {}
+    runs = problem.counts_running
     budgets: list[Budget] = []
     phases, named = problem.phases, _named_ranks(problem)
     for index, rank in enumerate(problem.ranks):
@@ -101,7 +120,8 @@ def build_budgets(problem: Problem, granules: Mapping[str, int]) -> tuple[Budget
         key = (rank.name if rank.name in named else rank.stage, granule)
         if key not in layouts:
             pools = pool_layout(problem, rank, granule)
-            layouts[key] = Layout(pools, layers[rank.stage], staging[rank.stage])
+            parts = (pools, layers[rank.stage], staging[rank.stage])
+            layouts[key] = Layout(*parts, workspaces.get(rank.stage, ()), runs)
         budgets += [_budget(problem, index, phase, layouts[key]) for phase in phases]
         if rank.memory is not None:
             budgets += _headroom_budgets(problem, index, layouts[key])
@@ -121,6 +141,10 @@ def _budget(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:
     rank = problem.ranks[index]
     quota = rank.quota_bytes
     loaded, in_prefill = phase != "load", phase == "prefill"
+    pools = layout.pools if loaded else ()
+    if layout.runs:
+        none: tuple[Buffers, ...] = ((),) * len(layout.pools)
+        pools = (*(pools or none), _running(problem, rank, phase))
     limit_bytes = quota
     for consumer in problem.consumers:
         if lives_in(consumer, phase):
@@ -133,13 +157,21 @@ def _budget(problem: Problem, index: int, phase: str, layout: Layout) -> Budget:
         index,
         phase,
         limit_bytes,
-        layout.pools if loaded else (),
+        pools,
         layout.layers if loaded else 0,
         in_prefill and problem.experts is not None and problem.experts.lend is not None,
         layout.staging if in_prefill else (),
         tuple(options),
         quota,
+        layout.workspaces if in_prefill else (),
     )
+
+
+def _running(problem: Problem, rank: Rank, phase: str) -> Buffers:
+    """Bytes of one running request in a phase, as the block of a pool."""
+    living = [each for each in problem.consumers if lives_in(each, phase)]
+    taken = sum([at_rank(each.per_request, rank) for each in living])
+    return ((taken, 1),) if taken else ()
 
 
 def _headroom_budgets(problem: Problem, index: int, layout: Layout) -> list[Budget]:
@@ -149,7 +181,9 @@ def _headroom_budgets(problem: Problem, index: int, layout: Layout) -> list[Budg
     phase (what ROCm/ATOM PR #1495 reserves as a fixed fraction).
     """
     memory = problem.ranks[index].memory
-    if memory is None or memory.prefill_headroom != "from_staging" or not layout.staging:
+    if memory is None or memory.prefill_headroom != "from_staging":
+        return []
+    if not layout.staging and not layout.workspaces:
         return []
     physical = memory.physical_share
     if physical is None:
@@ -160,6 +194,7 @@ def _headroom_budgets(problem: Problem, index: int, layout: Layout) -> list[Budg
             limit_bytes=budget.limit_bytes - budget.quota + physical,
             quota=physical,
             staging=layout.staging,
+            workspaces=layout.workspaces,
         )
         for budget in budgets
         if budget.phase != "prefill"
@@ -179,4 +214,5 @@ def merge_budgets(budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
 
 def merge_key(budget: Budget) -> tuple[object, ...]:
     """What a budget's left side consists of."""
-    return budget.pools, budget.layers, budget.lent, budget.staging, budget.options
+    _, _, _, pools, layers, lent, staging, options, _, workspaces = budget
+    return pools, layers, lent, staging, options, workspaces

@@ -115,6 +115,15 @@ def most_usable(problem: Problem, pool: Pool) -> int | None:
     return min(tops, default=None)
 
 
+RUNNING = PoolRule("running requests", 0, 0, None, 1, 1, 1)
+"""The pool of requests that run: bytes of each, by rank and phase, are those of its block."""
+
+
+def running_rule(pool: int) -> CacheRule:
+    """A state of one block that every request holds, those without tokens, too."""
+    return CacheRule(pool, STATE, state_blocks=1)
+
+
 def expert_rule(problem: Problem) -> ExpertRule | None:
     """The expert slots of a problem in integers; None without an experts section."""
     experts = problem.experts

@@ -23,7 +23,13 @@ from kvplan.models.immutable.lazy import cached_property
 from kvplan.models.problem import request_name
 from kvplan.solver.check import Check
 from kvplan.solver.formulate.budgets import build_budgets, merge_budgets
-from kvplan.solver.formulate.cache_rules import cache_rules, expert_rule, pool_rules
+from kvplan.solver.formulate.cache_rules import (
+    RUNNING,
+    cache_rules,
+    expert_rule,
+    pool_rules,
+    running_rule,
+)
 from kvplan.solver.formulate.objectives import (
     fill_batch,
     fill_mix,
@@ -33,6 +39,7 @@ from kvplan.solver.formulate.objectives import (
     numbered_variables,
     objectives,
 )
+from kvplan.solver.formulate.workspaces import has_contexts
 
 MOST_OPTIONS = 4096
 MOST_LOW_POINTS = 50_000  # capacities at which the need of several windows may be least
@@ -125,9 +132,12 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
     filled = fill_pools(problem)
     in_order, fill_from = objectives(problem, variables, fitted, filled)
     granules, floors = ({}, {}) if held is None else (held.granules, held.floors)
-    every_budget = build_budgets(problem, granules)
+    every_budget = build_budgets(problem, granules, fitted_at)
+    pools, runs = pool_rules(problem, caches, floors), problem.counts_running
+    if runs:
+        caches, pools = (*caches, running_rule(len(pools))), (*pools, RUNNING)
     instance = Instance(
-        pools=pool_rules(problem, caches, floors),
+        pools=pools,
         caches=caches,
         batches=batches,
         fitted=fitted,
@@ -144,6 +154,8 @@ def formulate(problem: Problem, held: Held | None = None) -> Formulation:
         fill_shares=fill_shares(problem),
         every_budget=every_budget,
         fill_mix=fill_mix(problem),
+        runs=runs,
+        has_contexts=has_contexts(problem),
     )
     formulation = Formulation(lambda: (problem, instance), fitted_at, held)
     _check_bounded(formulation)
@@ -178,11 +190,12 @@ def _batches(
 
 
 def used_caches(problem: Problem, request: Request) -> tuple[int, ...] | None:
-    """Positions of the caches that a request uses; None: all."""
+    """Positions of the caches that a request uses; None: all. It counts as running whatever."""
     names = request.caches
     if names is None or len(names) == len(problem.caches):
         return None
-    return tuple([at for at, cache in enumerate(problem.caches) if cache.name in names])
+    used = [at for at, cache in enumerate(problem.caches) if cache.name in names]
+    return (*used, len(problem.caches)) if problem.counts_running else tuple(used)
 
 
 def _split(batch: Batch, used: Sequence[tuple[int, ...] | None]) -> BatchRequests:

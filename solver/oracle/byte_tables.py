@@ -65,16 +65,30 @@ def fixed_by_budget(
 
 
 def staging_by_budget(
-    problem: Problem, budgets: Sequence[Budget], chunks: Sequence[int | None]
-) -> Array:  # [chunk, budget]
-    """Bytes of the staging of every chunk in every budget."""
+    problem: Problem,
+    budgets: Sequence[Budget],
+    lines: Sequence[tuple[int | None, memory.Contexts]],
+) -> Array:  # [line, budget]
+    """Bytes of the staging of every chunk, with its contexts, in every budget."""
     by_stage = {
-        stage: [memory.staging_bytes(problem, stage, chunk) for chunk in chunks]
+        stage: [memory.staging_bytes(problem, stage, *line) for line in lines]
         for stage in problem.stages
     }
-    absent = [0] * len(chunks)
+    absent = [0] * len(lines)
     columns = [by_stage[budget.rank.stage] if budget.staged else absent for budget in budgets]
-    return table_of(columns, len(chunks))
+    return table_of(columns, len(lines))
+
+
+def running_by_budget(
+    budgets: Sequence[Budget], consumers: Iterable[Consumer]
+) -> list[int]:  # [budget]
+    """Bytes of each running request in every budget."""
+    used = [0] * len(budgets)
+    for consumer in consumers:
+        for index, budget in enumerate(budgets):
+            if consumer.phases is None or budget.phase in consumer.phases:
+                used[index] += memory.figure_of(consumer.per_request, budget.rank)
+    return used
 
 
 def slots_by_budget(

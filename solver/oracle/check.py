@@ -71,6 +71,7 @@ def _violations(problem: Problem, plan: Plan) -> Iterator[rules.Found]:
     replay = Replay(problem, plan)
     if not sizes:
         yield from rules.floors(replay)
+        yield from rules.running(replay)
         yield from plan_figures.floors(replay)
         yield from plan_figures.copies(replay)
         yield from plan_figures.scale(replay)

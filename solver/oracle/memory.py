@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -102,15 +102,34 @@ def is_allocatable(pool: Pool, rank: Rank, allocated: int) -> bool:
     )
 
 
-def staging_bytes(problem: Problem, stage: int, chunk: int | None) -> int:
+Contexts = Sequence[int]
+"""Tokens by staging entry, of the request that it follows; empty where no entry follows one."""
+
+
+def contexts_of(problem: Problem, capacities: Mapping[tuple[str, str], int]) -> Contexts:
+    """What every staging entry follows.
+
+    Parameters
+    ----------
+    capacities : tokens by (batch, request).
+    """
+    entries = () if problem.prefill is None else problem.prefill.staging
+    if all(entry.per_token_context is None and not entry.context_table for entry in entries):
+        return ()
+    held = {name: tokens for (_, name), tokens in capacities.items()}
+    only = max(held.values(), default=0)  # an entry that names no request stands beside one alone
+    return [only if entry.request is None else held.get(entry.request, 0) for entry in entries]
+
+
+def staging_bytes(problem: Problem, stage: int, chunk: int | None, contexts: Contexts = ()) -> int:
     """Bytes that a prefill of one chunk takes: all entries, of a group the largest alone."""
     alone, groups = 0, dict[str, int]()
     if problem.prefill is None or chunk is None:
         return 0
-    for entry in problem.prefill.staging:
+    for index, entry in enumerate(problem.prefill.staging):
         if entry.stage not in (None, stage):
             continue
-        taken = _entry_bytes(entry, chunk)
+        taken = _entry_bytes(entry, chunk, contexts[index] if contexts else 0)
         if entry.group is None:
             alone += taken
         else:
@@ -118,7 +137,9 @@ def staging_bytes(problem: Problem, stage: int, chunk: int | None) -> int:
     return alone + sum(groups.values())
 
 
-def headroom_charged(problem: Problem, rank: Rank, chunk: int | None) -> int:
+def headroom_charged(
+    problem: Problem, rank: Rank, chunk: int | None, contexts: Contexts = ()
+) -> int:
     """Bytes of the quota that a headroom from the staging takes in every phase but prefill.
 
     What lies between the quota and the physical share is free for it already.
@@ -126,14 +147,17 @@ def headroom_charged(problem: Problem, rank: Rank, chunk: int | None) -> int:
     quota = quota_of(rank)
     if quota.physical is None:
         return 0
-    return max(0, staging_bytes(problem, rank.stage, chunk) - (quota.physical - quota.bytes))
+    staged = staging_bytes(problem, rank.stage, chunk, contexts)
+    return max(0, staged - (quota.physical - quota.bytes))
 
 
-def _entry_bytes(entry: Staging, chunk: int) -> int:
-    if entry.table is not None:
-        needed = min((tokens, taken) for tokens, taken in entry.table if tokens >= chunk)[1]
-    else:
-        needed = math.ceil((entry.base or 0) + (entry.per_token or Fraction(0)) * chunk)
+def _entry_bytes(entry: Staging, chunk: int, context: int) -> int:
+    """One byte array for each token of the chunk, as long as the context; then what is tabled."""
+    row = (entry.per_token or Fraction(0)) + (entry.per_token_context or 0) * context
+    needed = math.ceil((entry.base or 0) + row * chunk)
+    for table, reached in ((entry.table, chunk), (entry.context_table, context)):
+        if table is not None:
+            needed += min((tokens, taken) for tokens, taken in table if tokens >= reached)[1]
     return pages(needed, entry.granule)
 
 
@@ -183,6 +207,9 @@ class Residents:
     slots: int | None
     slots_in_prefill: int | None
     options: tuple[Option, ...]
+    contexts: Contexts = ()
+    running: int = 0
+    """Requests that run at once."""
 
 
 class Item(NamedTuple):
@@ -200,11 +227,14 @@ def items(problem: Problem, rank: Rank, residents: Residents) -> Iterator[Item]:
     things: tuple[Consumer | Option, ...] = (*problem.consumers, *residents.options)
     for thing in things:
         taken = fixed_bytes(thing, rank, problem.consumers)
+        if isinstance(thing, Consumer):
+            taken += residents.running * figure_of(thing.per_request, rank)
         yield Item(thing.name, taken, thing.phases or every)
     for pool in problem.pools:
         taken = pool_bytes(pool, rank, quota, residents.allocated[pool.name])
         yield Item(pool.name, taken, serving)
-    yield Item("staging", staging_bytes(problem, rank.stage, residents.chunk), ("prefill",))
+    staged = staging_bytes(problem, rank.stage, residents.chunk, residents.contexts)
+    yield Item("staging", staged, ("prefill",))
     if problem.experts is not None:
         kept = expert_bytes(problem.experts, rank.stage, residents.slots_in_prefill or 0)
         yield Item("experts", kept, ("prefill",))

@@ -157,13 +157,24 @@ def mix_needs(problem: Problem, chunk: int | None) -> dict[str, Fraction]:
     return found
 
 
-def scale_held(problem: Problem, usable: Mapping[str, int], chunk: int | None) -> Fraction | None:
-    """How much of the fill mix usable blocks hold; None without a mix."""
+def running_of_mix(problem: Problem) -> Fraction:
+    """Requests that one copy of the fill mix has run at once."""
+    entries = (problem.fill.mix if problem.fill else None) or ()
+    return sum([entry.share for entry in entries], Fraction(0))
+
+
+def scale_held(
+    problem: Problem, usable: Mapping[str, int], chunk: int | None, running: int | None
+) -> Fraction | None:
+    """How much of the fill mix usable blocks and running requests hold; None without a mix."""
     if problem.fill is None or problem.fill.mix is None:
         return None
     held = mix_needs(problem, chunk)
-    return min(
+    ratios = [
         headroom(problem, pool) * usable[pool.name] / held[pool.name]
         for pool in problem.pools
         if held[pool.name]
-    )
+    ]
+    if running is not None and running_of_mix(problem):
+        ratios.append(running / running_of_mix(problem))
+    return min(ratios)

@@ -79,7 +79,8 @@ def ranks(replay: Replay) -> Iterator[Found]:
     for rank in replay.problem.ranks:
         got, quota = plans[rank.name], quota_of(rank)
         phases = dict(replay.used[rank.name])
-        charged = headroom_charged(replay.problem, rank, replay.plan.prefill_chunk)
+        chunk, contexts = replay.plan.prefill_chunk, replay.residents.contexts
+        charged = headroom_charged(replay.problem, rank, chunk, contexts)
         phases.update({phase: phases[phase] + charged for phase in phases if phase != "prefill"})
         used = max(phases.values())
         expected = {"quota": quota.bytes, "used": used, "slack": quota.bytes - used}

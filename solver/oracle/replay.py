@@ -11,7 +11,7 @@ from kvplan.models.plan import Plan, RequestPlan
 from kvplan.models.pools import Pool
 from kvplan.models.problem import Problem, request_name
 from kvplan.solver.oracle import needs
-from kvplan.solver.oracle.memory import Residents, usage
+from kvplan.solver.oracle.memory import Residents, contexts_of, usage
 
 
 def request_pairs(problem: Problem) -> dict[tuple[str, str], tuple[Batch, Request]]:
@@ -67,7 +67,18 @@ class Replay:
     def copies(self, batch: str) -> int:
         """Whole copies of a batch that the blocks hold."""
         in_use = {pool.name: self.in_use(pool) for pool in self.problem.pools}
-        return needs.copies_held(self.raws[batch], in_use)
+        raw = self.raws[batch]
+        if self.plan.running is not None:
+            raw, in_use = {**raw, "": self.runs[batch]}, {**in_use, "": self.plan.running}
+        return needs.copies_held(raw, in_use)
+
+    @cached_property
+    def runs(self) -> dict[str, int]:
+        """Requests that run at once, by batch."""
+        found = {batch.name: 0 for batch in self.problem.batches}
+        for each in self.plan.requests:
+            found[each.batch] += each.count
+        return found
 
     @cached_property
     def residents(self) -> Residents:
@@ -82,6 +93,8 @@ class Replay:
             self.plan.expert_slots,
             self.plan.expert_slots_in_prefill,
             chosen,
+            contexts_of(self.problem, {at: each.capacity for at, each in self.sized.items()}),
+            self.plan.running or 0,
         )
 
     @cached_property
@@ -93,7 +106,7 @@ class Replay:
     def scale(self) -> Fraction | None:
         """How much of the fill mix the blocks hold."""
         usable = {pool.name: self.usable(pool) for pool in self.problem.pools}
-        return needs.scale_held(self.problem, usable, self.plan.prefill_chunk)
+        return needs.scale_held(self.problem, usable, self.plan.prefill_chunk, self.plan.running)
 
     def value(self, variable: str) -> int | Fraction:
         """Value of a variable of goals and constraints."""

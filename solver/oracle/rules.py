@@ -145,6 +145,16 @@ def floors(replay: Replay) -> Iterator[Found]:
                 yield "floors", f"{pool.name}/{batch}", f"{text}, got {usable} usable"
 
 
+def running(replay: Replay) -> Iterator[Found]:
+    """Bytes of each running request are there for all that run at once, and only where asked."""
+    got, most = replay.plan.running, max(replay.runs.values(), default=0)
+    if not replay.problem.counts_running:
+        if got is not None:
+            yield "running", "running", f"expected none, got {got}"
+    elif got is None or got < most:
+        yield "running", "running", f"expected at least {most} requests, got {got}"
+
+
 def quotas(replay: Replay) -> Iterator[Found]:
     """Use of every rank and phase stays within the quota; with the staging, within what is free."""
     for rank in replay.problem.ranks:
@@ -157,7 +167,8 @@ def quotas(replay: Replay) -> Iterator[Found]:
             if quota.physical is None:
                 continue
             if phase != "prefill":
-                used += staging_bytes(replay.problem, rank.stage, replay.plan.prefill_chunk)
+                chunk, contexts = replay.plan.prefill_chunk, replay.residents.contexts
+                used += staging_bytes(replay.problem, rank.stage, chunk, contexts)
             if used > quota.physical:
                 text = f"expected at most {exact_bytes(quota.physical)} with the staging"
                 yield "physical", where, f"{text}, got {exact_bytes(used)}"

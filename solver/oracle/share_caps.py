@@ -51,6 +51,7 @@ def _may_shrink(replay: Replay, pool: Pool) -> bool:
         broken = (
             *rules.blocks(problem, less.plan),
             *rules.floors(less),
+            *rules.running(less),
             *rules.constraints(less),
             *rules.quotas(less),
         )
@@ -103,7 +104,8 @@ def _rest(replay: Replay, rank: Rank, sharing: set[str]) -> int:
     used = usage(problem, rank, fewest)
     left = [quota.bytes - used[phase] for phase in problem.phases if phase != "load"]
     if quota.physical is not None:
-        staging = staging_bytes(problem, rank.stage, plan.prefill_chunk)
+        contexts = replay.residents.contexts
+        staging = staging_bytes(problem, rank.stage, plan.prefill_chunk, contexts)
         for phase in problem.phases:
             if phase != "load":
                 left.append(quota.physical - used[phase] - (0 if phase == "prefill" else staging))

@@ -61,6 +61,7 @@ def decisions(plan: Plan, problem: Problem | None) -> Table:
         *_requests(plan),
         *_choices(plan, problem),
         *_copies(plan, problem),
+        *_running(plan),
         *_scale(plan),
     )
     return Table("plan", _COLUMNS, (rows,))
@@ -144,6 +145,11 @@ def _copies(plan: Plan, problem: Problem | None) -> Iterator[Row]:
     batch = problem.fill.batch if problem and problem.fill else None
     label = "copies" if batch is None else f"copies:{batch}"
     yield Row((label, number(plan.copies), None, "whole batches", None))
+
+
+def _running(plan: Plan) -> Iterator[Row]:
+    if plan.running is not None:
+        yield Row(("running", number(plan.running), None, "requests at once", None))
 
 
 def _scale(plan: Plan) -> Iterator[Row]:

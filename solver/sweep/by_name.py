@@ -28,8 +28,10 @@ from kvplan.solver.sweep.named_scenarios import (
     check_ends,
     columns_of,
     declared,
+    followed_capacities,
     quotas_of,
     scenarios_of,
+    with_capacity,
     with_requested,
 )
 
@@ -103,11 +105,12 @@ def _check_where(device: Any, kernel: str) -> None:
 
 @dataclass(frozen=True)
 class Group:
-    """Scenarios with equal granules and candidates."""
+    """Scenarios with equal granules, candidates and given contexts."""
 
     rows: Array  # scenarios [member]
     granules: Mapping[str, int]  # "auto", by rank
     requested: int | None  # a chunk that the problem has no candidate for
+    capacities: Mapping[str, int]  # by request of given capacity that some staging follows
 
     def scenarios(
         self, problem: Problem, columns: Mapping[str, Any]
@@ -115,6 +118,8 @@ class Group:
         """The group's formulation, and its scenarios with the instance that they vary."""
         if self.requested is not None:
             problem = with_requested(problem, self.requested)
+        for name, capacity in self.capacities.items():
+            problem = with_capacity(problem, name, capacity)
         formulation = formulate(problem, Held(self.granules, {}))
         mine = {
             name: [column[row] for row in self.rows]
@@ -158,7 +163,11 @@ def _batched(
 
 
 def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list[Group]:
-    """Scenarios by the "auto" granules of all ranks and a requested chunk that is no candidate."""
+    """Scenarios by what a formulation decides: granules, staging of chunks and of contexts.
+
+    They are the "auto" granules of all ranks, a requested chunk that is no candidate, and given
+    capacities that staging follows.
+    """
     quotas = quotas_of(problem, columns, number)
     is_auto = problem.has_auto_granules
     keys: list[Array] = []
@@ -170,6 +179,8 @@ def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list
         known = np.isin(columns["prefill"], np.asarray(problem.prefill.candidates))
         requested = np.where(known, 0, columns["prefill"])
         keys.append(requested)
+    followed = followed_capacities(problem, columns)
+    keys += [columns[f"capacity:{name}"] for name in followed]
     groups = []
     for rows in _alike(keys, number):
         granules: dict[str, int] = {}
@@ -178,7 +189,8 @@ def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list
                 rank.name: auto_granule(int(quota))
                 for rank, quota in zip(problem.ranks, quotas[rows[0]], strict=True)
             }
-        groups.append(Group(rows, granules, int(requested[rows[0]]) or None))
+        capacities = {name: int(columns[f"capacity:{name}"][rows[0]]) for name in followed}
+        groups.append(Group(rows, granules, int(requested[rows[0]]) or None, capacities))
     return groups
 
 
@@ -210,7 +222,7 @@ def _one_by_one(instance: Instance, scenarios: Scenarios) -> tuple[Fits, Array]:
 def _named(instance: Instance, fits: Fits, proven: Array) -> Sweep:
     """On the host, chunks in tokens and blocks as allocated."""
     host = fits.mapped(lambda array: np.asarray(array.cpu() if hasattr(array, "cpu") else array))
-    reserved = np.asarray([pool.reserved for pool in instance.pools], dtype=np.int64)
+    reserved = np.asarray([pool.reserved for pool in instance.named_pools], dtype=np.int64)
     feasible = host.feasible
     return Sweep(
         feasible=feasible,
@@ -221,7 +233,7 @@ def _named(instance: Instance, fits: Fits, proven: Array) -> Sweep:
         options=host.options,
         experts=host.experts,
         kept=host.kept,
-        blocks=host.usable + reserved * feasible[:, None],
+        blocks=host.usable[:, : len(reserved)] + reserved * feasible[:, None],
         notes=(),
     )
 

@@ -118,6 +118,24 @@ def _with_figure(problem: Problem, what: str, place: tuple[int, int], figure: in
     return Problem.model_validate(data)
 
 
+def followed_capacities(problem: Problem, columns: Mapping[str, Any]) -> list[str]:
+    """Requests of given capacity that vary in it while some staging follows it."""
+    entries = () if problem.prefill is None else problem.prefill.staging
+    places = {problem.context_of(entry) for entry in entries if entry.has_context}
+    return [
+        name
+        for name, (b, r) in _requests(problem).items()
+        if (b, r) in places
+        and f"capacity:{name}" in columns
+        and problem.batches[b].requests[r].fit != "capacity"
+    ]
+
+
+def with_capacity(problem: Problem, name: str, capacity: int) -> Problem:
+    """The problem with another capacity of a request, the tokens in flight unchanged."""
+    return _with_figure(problem, "capacity", _requests(problem)[name], capacity)
+
+
 def declared(problem: Problem, names: Iterable[str]) -> Problem:
     """The problem with declared quotas where they vary: readings and headroom no longer count."""
     varied = {name.partition(":")[2] for name in names if name.partition(":")[0] == "quota"}
@@ -224,6 +242,8 @@ def _use(problem: Problem, columns: Mapping[str, Any]) -> tuple[Array, Array] | 
     shares = columns.get("resume_utilization")
     if shares is None or not problem.pools:
         return None
-    num = [[s.numerator if pool.resume_headroom else 1 for pool in problem.pools] for s in shares]
-    den = [[s.denominator if pool.resume_headroom else 1 for pool in problem.pools] for s in shares]
+    more = [False] if problem.counts_running else []  # running requests know no headroom
+    headroom = [*[pool.resume_headroom for pool in problem.pools], *more]
+    num = [[s.numerator if has_headroom else 1 for has_headroom in headroom] for s in shares]
+    den = [[s.denominator if has_headroom else 1 for has_headroom in headroom] for s in shares]
     return np.asarray(num, dtype=np.int64), np.asarray(den, dtype=np.int64)

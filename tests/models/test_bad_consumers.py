@@ -68,7 +68,7 @@ CONSUMERS: Table = {
     ),
     "neither bytes nor a fraction": (
         small(consumers=[{"name": "c"}]),
-        "consumers[0]: expected bytes, or fraction with of, got neither",
+        "consumers[0]: expected bytes, per_request, or fraction with of, got neither",
     ),
     "a fraction of nothing": (
         small(consumers=[{"name": "c", "fraction": 0.5}]),

@@ -21,6 +21,7 @@ def expected(answer: Best | None) -> dict[str, Any] | None:
         "choices": dict(answer.choices),
         "copies": answer.copies,
         "scale": answer.scale,
+        "running": answer.running,
         "requests": dict(answer.requests),
     }
 
@@ -29,6 +30,9 @@ def found(answer: Plan) -> dict[str, Any]:
     """The same fields of a plan."""
     names = ("blocks", "floors", "prefill_chunk", "expert_slots", "expert_slots_in_prefill")
     return {
-        **{name: getattr(answer, name) for name in (*names, "choices", "copies", "scale")},
+        **{
+            name: getattr(answer, name)
+            for name in (*names, "choices", "copies", "scale", "running")
+        },
         "requests": {r.name: (r.capacity, r.history, r.count) for r in answer.requests},
     }

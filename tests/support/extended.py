@@ -96,10 +96,68 @@ def _largest(draw: Draw, data: Data) -> None:
                 buffer["max_bytes"] = most * draw.integer(8, 40) + draw.integer(0, 99)
 
 
+def _contexts(draw: Draw, data: Data) -> None:
+    """Staging that follows the capacity of a request, often a fitted one."""
+    if "prefill" not in data:
+        data["prefill"] = {"requested": 8, "chunks": [2, 3, 5]}
+    requests = [request for batch in data["batches"] for request in batch["requests"]]
+    fitted = [request for request in requests if request.get("fit") == "capacity"]
+    staging = data["prefill"].setdefault("staging", [])
+    for entry in staging:
+        if draw.chance(0.3):
+            entry["group"] = "shared"
+    for number in range(draw.integer(1, 2)):
+        request = draw.one(fitted if fitted and draw.chance(0.8) else requests)
+        entry = {"name": f"scores{number}", "request": request["name"]}
+        entry |= _followed(draw, data, request["capacity"])
+        if draw.chance(0.3) and not number:
+            entry["group"] = "shared"
+        staging.append(entry)
+
+
+def _followed(draw: Draw, data: Data, capacity: int) -> Data:
+    """Bytes by chunk and context: a rate, a table over either, a base, a granule."""
+    block = data["pools"][0].get("bytes", 64)
+    each = max(1, (block if isinstance(block, int) else 64) // 16)
+    entry: Data = {}
+    if draw.chance(0.8):
+        entry["per_token_context"] = draw.one((each, f"{each}/3", draw.integer(0, 4)))
+    if draw.chance(0.4) or not entry:
+        last = max(2, capacity)
+        entry["context_table"] = [[last // 2, each], [last, draw.integer(1, 9) * each]]
+    if draw.chance(0.3):
+        entry["table"] = [[2, each], [data["prefill"]["requested"] + 2, 3 * each]]
+    elif draw.chance(0.5):
+        entry |= {"base": draw.integer(0, 99), "per_token": draw.one((each, "7/2"))}
+    if draw.chance(0.4):
+        entry["granule"] = draw.one((64, 100, "pow2"))
+    return entry
+
+
+def _running(draw: Draw, data: Data) -> None:
+    """Bytes of each running request, in some phases, on some ranks."""
+    phases = draw.one((None, ["decode"], ["load", "prefill"], ["prefill", "encode"]))
+    buffers = [buffer for pool in data["pools"] for buffer in pool.get("buffers", [pool])]
+    sizes = [buffer["bytes"] for buffer in buffers]
+    block = max([size if isinstance(size, int) else max(size.values()) for size in sizes])
+    for number in range(draw.integer(1, 2)):
+        figure: object = block * draw.integer(1, 8) // 4 + draw.integer(1, 9)
+        if draw.chance(0.4):
+            figure = {data["ranks"][0]["name"]: figure}
+        consumer: Data = {"name": f"each{number}", "per_request": figure}
+        if draw.chance(0.3):
+            consumer["bytes"] = draw.integer(0, 99)
+        if phases is not None:
+            consumer["phases"] = phases
+        data.setdefault("consumers", []).append(consumer)
+
+
 PARTS: dict[str, Part] = {
     "mix": _mix,
     "rank_bytes": _rank_bytes,
     "caches": _caches,
     "powers": _powers,
     "largest": _largest,
+    "contexts": _contexts,
+    "running": _running,
 }

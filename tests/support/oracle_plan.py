@@ -8,7 +8,15 @@ from kvplan.models import Plan, Problem
 from kvplan.models.problem import request_name
 from kvplan.solver.oracle import Best
 from kvplan.solver.oracle.linear import goals_in_order
-from kvplan.solver.oracle.memory import Item, Residents, headroom_charged, items, quota_of, usage
+from kvplan.solver.oracle.memory import (
+    Item,
+    Residents,
+    contexts_of,
+    headroom_charged,
+    items,
+    quota_of,
+    usage,
+)
 
 
 def plan_from(problem: Problem, found: Best) -> Plan:
@@ -23,6 +31,8 @@ def plan_from(problem: Problem, found: Best) -> Plan:
         found.expert_slots,
         found.expert_slots_in_prefill,
         options,
+        contexts_of(problem, _capacities(problem, found)),
+        found.running or 0,
     )
     written, singles = len(problem.goals), {goal.single for goal in problem.goals}
     bound = [
@@ -40,6 +50,7 @@ def plan_from(problem: Problem, found: Best) -> Plan:
             "expert_slots_in_prefill": found.expert_slots_in_prefill,
             "choices": dict(found.choices),
             "copies": found.copies,
+            "running": found.running,
             "requests": _requests(problem, found),
             "ranks": [_rank(problem, index, residents) for index in range(len(problem.ranks))],
             "binding": [],
@@ -54,6 +65,15 @@ def plan_from(problem: Problem, found: Best) -> Plan:
             "digest": "",
         }
     )
+
+
+def _capacities(problem: Problem, found: Best) -> dict[tuple[str, str], int]:
+    names = [
+        (batch.name, request_name(batch, index))
+        for batch in problem.batches
+        for index in range(len(batch.requests))
+    ]
+    return {(batch, name): found.requests[name][0] for batch, name in names}
 
 
 def _requests(problem: Problem, found: Best) -> list[dict[str, Any]]:
@@ -86,7 +106,7 @@ def _requests(problem: Problem, found: Best) -> list[dict[str, Any]]:
 def _rank(problem: Problem, index: int, residents: Residents) -> dict[str, Any]:
     rank = problem.ranks[index]
     quota, phases = quota_of(rank), usage(problem, rank, residents)
-    charged = headroom_charged(problem, rank, residents.chunk)
+    charged = headroom_charged(problem, rank, residents.chunk, residents.contexts)
     others = tuple(phase for phase in phases if phase != "prefill")
     phases.update({phase: phases[phase] + charged for phase in others})
     headroom = Item("prefill_headroom", charged, others)

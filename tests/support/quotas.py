@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.models import Problem
+from kvplan.models.problem import request_name
 from kvplan.solver.oracle import needs
-from kvplan.solver.oracle.memory import Residents, usage
+from kvplan.solver.oracle.memory import Residents, contexts_of, usage
 from support.draw import Data, Draw
 from support.priorities import touch_blocks
 
@@ -65,7 +66,15 @@ def _taken(problem: Problem, *, most: bool) -> dict[str, int]:
     floors = _floors(problem, most=most)
     allocated = {pool.name: floors[pool.name] + pool.reserved_blocks for pool in problem.pools}
     options = tuple(choice.options[option] for choice in problem.choices)
-    residents = Residents(allocated, chunk, slots, slots, options)
+    sizes = [_loads(problem, index, most=most) for index in range(len(problem.batches))]
+    capacities = {
+        (batch.name, request_name(batch, index)): load.capacity
+        for batch, loads in zip(problem.batches, sizes, strict=True)
+        for index, load in enumerate(loads)
+    }
+    running = max([sum(load.count for load in loads) for loads in sizes], default=0)
+    contexts = contexts_of(problem, capacities)
+    residents = Residents(allocated, chunk, slots, slots, options, contexts, running)
     return {rank.name: max(usage(problem, rank, residents).values()) for rank in problem.ranks}
 
 
@@ -90,6 +99,12 @@ def _floors(problem: Problem, *, most: bool) -> dict[str, int]:
 
 
 def _raw(problem: Problem, index: int, chunk: int | None, *, most: bool) -> dict[str, int]:
+    loads = _loads(problem, index, most=most)
+    return needs.raw_needs(problem, problem.batches[index], loads, chunk)
+
+
+def _loads(problem: Problem, index: int, *, most: bool) -> list[needs.Load]:
+    """The requests of a batch, at their least or as asked."""
     batch, loads = problem.batches[index], []
     for request in batch.requests:
         count, capacity = (3 if request.count is None else request.count), request.capacity
@@ -101,4 +116,4 @@ def _raw(problem: Problem, index: int, chunk: int | None, *, most: bool) -> dict
             capacity = max(request.least_capacity, batch.shared_prefix + request.flight_tokens)
         history = request.history_tokens - (request.capacity - capacity)
         loads.append(needs.Load(capacity, history, count, request.caches))
-    return needs.raw_needs(problem, batch, loads, chunk)
+    return loads

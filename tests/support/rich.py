@@ -80,6 +80,12 @@ STAGED: dict[str, Any] = {
         "staging": [
             {"name": "act", "base": "1MiB", "per_token": "64KiB", "granule": "2MiB", "stage": 0},
             {"name": "moe", "table": [[4096, "1GiB"], [8192, "2GiB"]], "group": "peak"},
+            {
+                "name": "scores",
+                "per_token_context": "64/3",
+                "context_table": [[4096, "1MiB"], [8192, "3MiB"]],
+                "request": "fitted",
+            },
         ],
     },
     "experts": {
@@ -93,6 +99,7 @@ STAGED: dict[str, Any] = {
     "consumers": [
         {"name": "arena", "bytes": {"tp0": "1GiB", 1: 0}, "phases": ["prefill", "capture"]},
         {"name": "weights", "bytes": "20GiB"},
+        {"name": "graphs", "bytes": "1MiB", "per_request": {"tp0": "1MiB", "tp1": "2MiB"}},
         {"name": "allocator", "fraction": "1/8", "of": "arena", "phases": ["prefill"]},
     ],
     "choices": [

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 
-from kvplan.kernels.instance import POW2, Budget, Buffers, Instance, Objective
+from kvplan.kernels.instance import Budget, Buffers, Instance, Objective
 from kvplan.kernels.values import rises
 from kvplan.solver.cpsat.model.integer_model import Model
 from kvplan.solver.cpsat.model.linear_forms import Linear, constant, total
+from kvplan.solver.cpsat.program.allocations import paged_bytes
 from kvplan.solver.cpsat.program.decision_variables import Variables
-from kvplan.solver.cpsat.program.sizes import allocation, one_layer_bytes
+from kvplan.solver.cpsat.program.sizes import one_layer_bytes
+from kvplan.solver.cpsat.program.workspaces import workspace_form
 
 
 def add_floors(
@@ -32,32 +35,6 @@ def add_lending(model: Model, instance: Instance, variables: Variables) -> None:
     model.bound(allowed, least=0)
     floor = model.smallest(variables.experts, constant(experts.keep))
     model.bound(total([(1, variables.kept), (-1, floor)]), least=0)
-
-
-def paged_bytes(model: Model, total_bytes: Linear, granule: int) -> Linear:
-    """granule x ceil(bytes / granule); linear where every count is whole pages."""
-    if granule == POW2:
-        return powers_of_two(model, total_bytes)
-    if granule == 1 or (
-        all(value % granule == 0 for _, value in total_bytes.terms)
-        and (total_bytes.constant % granule == 0)
-    ):
-        return total_bytes
-    return total([(granule, model.ceil_div(total_bytes, granule))])
-
-
-def powers_of_two(model: Model, total_bytes: Linear) -> Linear:
-    """One of the powers of two that is no smaller; nothing but the budgets keeps it the least."""
-    low, high = (allocation(end(total_bytes), POW2) for end in (model.low, model.high))
-    values = [low]
-    while values[-1] < high:
-        values.append(max(1, 2 * values[-1]))
-    if len(values) == 1:
-        return constant(low)
-    hint = values.index(allocation(model.value(total_bytes), POW2))
-    taken = model.table(model.one_of(len(values), hint), values)
-    model.bound(total([(1, taken), (-1, total_bytes)]), least=0)
-    return taken
 
 
 def pool_bytes(model: Model, allocated: Linear, buffers: Buffers) -> Linear:
@@ -103,6 +80,11 @@ def budget_bytes(model: Model, instance: Instance, variables: Variables, budget:
         forms.append((1, arena))
     if budget.staging:
         forms.append((1, variables.chunk.table(model, budget.staging)))
+    for workspace in budget.workspaces:
+        shared = ("workspace", workspace)
+        forms.append(
+            (1, model.shared(shared, partial(workspace_form, model, variables, workspace)))
+        )
     for literals, options in zip(variables.options, budget.options, strict=True):
         forms.append((1, model.table(literals, options)))
     return total(forms)

@@ -6,6 +6,7 @@ not involved: CP-SAT's proofs within these domains are its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvplan.kernels.instance import (
@@ -23,10 +24,12 @@ from kvplan.solver.cpsat.program.given_needs import Given
 from kvplan.solver.cpsat.program.sizes import (
     blocks_within,
     fewest_kept,
+    followed_bytes,
     pool_bytes,
     pools_bytes,
     slots_bytes,
     slots_within,
+    tokens_within,
 )
 
 
@@ -52,7 +55,10 @@ def domains_of(instance: Instance, given: Given) -> Domains:
     usable = [_most_usable(instance, rests, index, least[index]) for index in range(len(least))]
     return Domains(
         fitted=tuple(
-            [_most_fitted(instance, given, usable, f) for f in range(len(instance.fitted))]
+            [
+                min([_most_fitted(instance, given, usable, f), *_most_followed(instance, rests, f)])
+                for f in range(len(instance.fitted))
+            ]
         ),
         chunks=_most_chunks(instance, rests),
         experts=_most_slots(instance, rests),
@@ -71,11 +77,17 @@ def _least_usable(instance: Instance, given: Given, index: int, pool: PoolRule) 
 def _least_bytes(instance: Instance, budget: Budget, least: list[int]) -> int:
     """What a budget takes with everything at its least."""
     taken = sum([min(options) for options in budget.options]) + min(budget.staging, default=0)
+    taken += followed_bytes(budget, 0, _least_tokens(instance))
     if instance.experts is not None:
         slots = instance.experts.least
         slots = fewest_kept(instance, slots) if budget.lent else slots
         taken += slots_bytes(instance, slots, budget.layers)
     return taken + pools_bytes(instance, budget, least)
+
+
+def _least_tokens(instance: Instance) -> list[int]:
+    """The smallest capacity of every variable request."""
+    return [f.capacity if f.is_count else f.least for f in instance.fitted]
 
 
 def _most_usable(
@@ -93,13 +105,20 @@ def _most_usable(
 
 def _most_chunks(instance: Instance, rests: list[tuple[Budget, int]]) -> int:
     """Candidates up to the largest whose staging fits beside everything's least."""
-    number = len(instance.chunks)
+    number, tokens = len(instance.chunks), _least_tokens(instance)
     while number and any(
-        budget.staging and budget.staging[number - 1] - min(budget.staging) > rest
-        for budget, rest in rests
+        _more_staging(budget, number - 1, tokens) > rest for budget, rest in rests
     ):
         number -= 1
     return number
+
+
+def _more_staging(budget: Budget, chunk: int, tokens: list[int]) -> int:
+    """What a chunk takes beyond the smallest one."""
+    more = budget.staging[chunk] - min(budget.staging) if budget.staging else 0
+    if not budget.workspaces:
+        return more
+    return more + followed_bytes(budget, chunk, tokens) - followed_bytes(budget, 0, tokens)
 
 
 def _most_slots(instance: Instance, rests: list[tuple[Budget, int]]) -> int:
@@ -137,6 +156,18 @@ def _most_fitted(instance: Instance, given: Given, usable: list[int], index: int
             and (most := _own_blocks(instance, given, request, rule, free[rule.pool])) is not None
         ]
     return min(tops)
+
+
+def _most_followed(
+    instance: Instance, rests: list[tuple[Budget, int]], index: int
+) -> Iterator[int]:
+    """Tokens of a request whose staging fits beside everything's least, in every budget."""
+    tokens, most = _least_tokens(instance), instance.fitted[index].most
+    for budget, rest in rests:
+        if any(workspace.fitted == index for workspace in budget.workspaces):
+            limit = rest + followed_bytes(budget, 0, tokens)
+            asked = [*tokens[:index], most or 0, *tokens[index + 1 :]]
+            yield tokens_within(budget, limit, asked, index)
 
 
 def _own_blocks(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.kernels.instance import Budget, Buffers, Instance
+from kvplan.kernels.instance import Budget, Buffers, Instance, Part
 from kvplan.kernels.values import Point
 
 
@@ -15,6 +15,7 @@ def budget_bytes(instance: Instance, budget: Budget, point: Point) -> int:
         instance, slots, budget.layers
     )
     taken += budget.staging[point.chunk] if budget.staging else 0
+    taken += followed_bytes(budget, point.chunk, point.capacities)
     return taken + sum([budget.options[i][option] for i, option in enumerate(point.options)])
 
 
@@ -51,6 +52,45 @@ def blocks_within(limit: int, buffers: Buffers) -> int:
     while low < high:
         middle = (low + high + 1) // 2
         if pool_bytes(middle, buffers) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def followed_bytes(budget: Budget, chunk: int, capacities: Sequence[int]) -> int:
+    """What the workspaces of a budget take; of the parts of each the largest counts.
+
+    Parameters
+    ----------
+    chunk : its index.
+    capacities : tokens by variable request.
+    """
+    taken = 0
+    for workspace in budget.workspaces:
+        tokens = capacities[workspace.fitted]
+        taken += max([_part_bytes(part, chunk, tokens) for part in workspace.parts])
+    return taken
+
+
+def _part_bytes(part: Part, chunk: int, tokens: int) -> int:
+    linear = part.bases[chunk] + part.slopes[chunk] * tokens
+    listed = [size for most, size in part.table if most >= tokens][:1]
+    return allocation(-(-linear // part.den) + sum(listed), part.granule)
+
+
+def tokens_within(budget: Budget, limit: int, capacities: Sequence[int], fitted: int) -> int:
+    """The most tokens of one request whose staging stays within a limit at the smallest chunk.
+
+    Parameters
+    ----------
+    capacities : tokens by variable request; of this one the most that is asked.
+    """
+    low, high = 0, capacities[fitted]
+    while low < high:
+        middle = (low + high + 1) // 2
+        at = [*capacities[:fitted], middle, *capacities[fitted + 1 :]]
+        if followed_bytes(budget, 0, at) <= limit:
             low = middle
         else:
             high = middle - 1

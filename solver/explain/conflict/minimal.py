@@ -12,6 +12,7 @@ from kvplan.models import Problem
 from kvplan.models.reading.references import figures
 from kvplan.solver.answer.shortages import shortage_at_floors
 from kvplan.solver.explain.conflict.items import Item, Items, items_of, without
+from kvplan.solver.explain.conflict.wording import least_context
 from kvplan.solver.explain.feasible import UnprovenError, bare, fits
 from kvplan.solver.formulate.formulation import Held, formulate
 
@@ -80,9 +81,13 @@ def _worst_last(problem: Problem, held: Held | None, items: list[Item]) -> list[
         if item.kind == "quota":
             amount = short[item.at[0]]
         elif item.kind == "consumer":
-            amount = max(figures(problem.consumers[item.at[0]].bytes), default=0)
+            consumer = problem.consumers[item.at[0]]
+            each = [*figures(consumer.bytes), *figures(consumer.per_request)]
+            amount = max(each, default=0)
         elif item.kind == "staging" and problem.prefill is not None:
-            amount = problem.prefill.staging[item.at[0]].bytes_of(problem.prefill.candidates[0])
+            entry = problem.prefill.staging[item.at[0]]
+            context = least_context(problem, entry)
+            amount = entry.bytes_of(problem.prefill.candidates[0], context)
         return kinds.index(item.kind), amount
 
     return sorted(items, key=weight)

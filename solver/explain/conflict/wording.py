@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvplan.models import Claim, Problem
+from kvplan.models.base import ByStage
 from kvplan.models.demands import Request
+from kvplan.models.elastic import Staging
+from kvplan.models.problem import request_name
 from kvplan.models.reading.paths import (
     batch_path,
     flags_at,
@@ -47,14 +50,21 @@ def _floor(request: Request, prefix_tokens: int) -> str:
     capacity, count = request.capacity, 1 if request.count is None else request.count
     of_capacity, of_count = "", ""
     if request.fit == "capacity":
-        with_prefix = prefix_tokens + request.flight_tokens if prefix_tokens else 0
-        capacity, of_capacity = max(request.least_capacity, with_prefix), "at least "
+        capacity, of_capacity = least_capacity(request, prefix_tokens), "at least "
     elif request.fit == "count":
         count, of_count = request.min_count or 1, "at least "
     tokens = f"{of_capacity}{capacity:_} tokens" if capacity else "state only (0 tokens)"
     if count == 1 and not of_count:
         return tokens
     return f"{of_count}{count:_}, {tokens} each" if of_count else f"{count:_} x {tokens}"
+
+
+def least_capacity(request: Request, prefix_tokens: int) -> int:
+    """Tokens of a request at its floor; history never falls below a shared prompt."""
+    if request.fit != "capacity":
+        return request.capacity
+    with_prefix = prefix_tokens + request.flight_tokens if prefix_tokens else 0
+    return max(request.least_capacity, with_prefix)
 
 
 def _batch(problem: Problem, _: Held | None, b: int) -> tuple[str, str]:
@@ -73,13 +83,20 @@ def _quota(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
 def _consumer(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
     consumer = problem.consumers[index]
     figure = consumer.bytes
-    if isinstance(figure, int):
-        shown = exact_bytes(figure)
-    else:
-        shown = ", ".join(f"{key}: {exact_bytes(count)}" for key, count in figure.items())
+    shown = _figures(figure)
+    if consumer.per_request != 0:
+        each = f"{_figures(consumer.per_request)} a running request"
+        shown = each if figure == 0 else f"{shown}, and {each}"
     where = "" if consumer.phases is None else f" in {' '.join(consumer.phases)}"
     path = item_path("consumers", problem.consumers, index)
     return path, f"consumer {consumer.name}: {shown}{where}"
+
+
+def _figures(figure: ByStage) -> str:
+    """Bytes, or bytes by stage or rank."""
+    if isinstance(figure, int):
+        return exact_bytes(figure)
+    return ", ".join(f"{key}: {exact_bytes(count)}" for key, count in figure.items())
 
 
 def _choice(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
@@ -92,10 +109,23 @@ def _choice(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
 def _staging(problem: Problem, _: Held | None, index: int) -> tuple[str, str]:
     assert problem.prefill is not None
     entry = problem.prefill.staging[index]
-    least = problem.prefill.candidates[0]
+    least, context = problem.prefill.candidates[0], least_context(problem, entry)
     path = item_path("prefill.staging", problem.prefill.staging, index)
-    text = f"staging {entry.name}: {exact_bytes(entry.bytes_of(least))} at a chunk of {least:_}"
+    taken = exact_bytes(entry.bytes_of(least, context))
+    text = f"staging {entry.name}: {taken} at a chunk of {least:_}"
+    place = problem.context_of(entry) if entry.has_context else None
+    if place is not None:
+        text += f" and {context:_} tokens of {request_name(problem.batches[place[0]], place[1])}"
     return path, text
+
+
+def least_context(problem: Problem, entry: Staging) -> int:
+    """The context that an entry follows, its request at its floor; 0 without one."""
+    place = problem.context_of(entry) if entry.has_context else None
+    if place is None:
+        return 0
+    batch = problem.batches[place[0]]
+    return least_capacity(batch.requests[place[1]], batch.shared_prefix)
 
 
 def _chunk_floor(problem: Problem, _: Held | None) -> tuple[str, str]:

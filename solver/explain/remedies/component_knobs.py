@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import lcm
 
 from kvplan.models import Problem
+from kvplan.models.base import ByStage
 from kvplan.models.elastic import Consumer
 from kvplan.models.goals import Constraint
 from kvplan.models.reading.paths import item_path, pool_path
@@ -142,26 +143,32 @@ def _pool(what_if: WhatIf, index: int) -> Iterator[Knob]:
 
 
 def _consumer(what_if: WhatIf, index: int) -> Iterator[Knob]:
-    consumer = what_if.problem.consumers[index]
-    path = f"{item_path('consumers', what_if.problem.consumers, index)}.bytes"
-    figures: list[tuple[str, str, int]] = []
-    if isinstance(consumer.bytes, int):
-        figures.append((path, "", consumer.bytes))
-    else:
-        figures += [(f"{path}.{key}", f" on {key}", n) for key, n in consumer.bytes.items()]
-    for change, where, now in figures:
-        yield _smaller(what_if, consumer, change, where, now, Item("consumer", (index,)))
+    consumer, item = what_if.problem.consumers[index], Item("consumer", (index,))
+    path = item_path("consumers", what_if.problem.consumers, index)
+    for change, where, now in _named(f"{path}.bytes", consumer.bytes):
+        hint = now - what_if.short_bytes()
+        yield _smaller(consumer, change, where, now, item, hint)
+    if consumer.per_request != 0:
+        for change, where, now in _named(f"{path}.per_request", consumer.per_request):
+            yield _smaller(consumer, change, f"{where} a request", now, item, None)
+
+
+def _named(path: str, figure: ByStage) -> list[tuple[str, str, int]]:
+    """One figure, or one for each stage or rank: its path, where it is, and its bytes."""
+    if isinstance(figure, int):
+        return [(path, "", figure)]
+    return [(f"{path}.{key}", f" on {key}", n) for key, n in figure.items()]
 
 
 def _smaller(
-    what_if: WhatIf, consumer: Consumer, change: str, where: str, now: int, item: Item
+    consumer: Consumer, change: str, where: str, now: int, item: Item, hint: int | None
 ) -> Knob:
     def text(to: int) -> str:
         less = f"{exact_bytes(now - to)} less{where}"
         return f"consumer {consumer.name}: {less}, {exact_bytes(to)}" if to else left_out
 
     left_out = f"consumer {consumer.name}: none{where}, instead of {exact_bytes(now)}"
-    return Knob(change, now, 0, frozenset({item}), text, hint=now - what_if.short_bytes())
+    return Knob(change, now, 0, frozenset({item}), text, hint=hint)
 
 
 def _constraint(index: int, constraint: Constraint) -> Iterator[Knob]:

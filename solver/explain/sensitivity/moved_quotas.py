@@ -23,7 +23,8 @@ class MovedQuotas:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.instance = formulate(problem).instance
+        self._formulation = formulate(problem)
+        self.instance = self._formulation.instance
         self.automatic = problem.has_auto_granules
         self._by_granules: dict[tuple[int, ...], Instance] = {}
         self._known: dict[tuple[frozenset[int], int], Values | None] = {}
@@ -55,7 +56,8 @@ class MovedQuotas:
         base = self._by_granules.get(granules)
         if base is None:
             named = zip(self.problem.ranks, granules, strict=True)
-            budgets = build_budgets(self.problem, {rank.name: size for rank, size in named})
+            sizes = {rank.name: size for rank, size in named}
+            budgets = build_budgets(self.problem, sizes, self._formulation.fitted_at)
             base = self._by_granules[granules] = self.instance._replace(every_budget=budgets)
         moved = tuple(
             budget._replace(
@@ -82,6 +84,7 @@ def alike(problem: Problem) -> Mapping[tuple[int, ...], str]:
     groups: dict[str, list[int]] = {}
     for index, rank in enumerate(problem.ranks):
         own = [at_rank(part.bytes, rank) for part in living]
+        own += [at_rank(part.per_request, rank) for part in problem.consumers]
         key = repr((rank.model_dump(exclude={"name"}), own))
         groups.setdefault(key, []).append(index)
     return {tuple(members): problem.ranks[members[0]].name for members in groups.values()}

@@ -34,6 +34,8 @@ class Best:
     copies: int | None
     scale: Fraction | None
     """How much of the fill mix the blocks hold."""
+    running: int | None
+    """Requests that per_request bytes are there for."""
     requests: Mapping[str, tuple[int, int, int]]
     """(capacity, history, count) by request."""
     goals: tuple[Fraction, ...]
@@ -102,14 +104,15 @@ def _read(points: Points, kept: int | None, reached: list[tuple[str, Fraction]])
     least = space.least_counts()[member]
     usable = {
         pool.name: int(table.usable[count])
-        for pool, table, count in zip(problem.pools, space.pools, counts, strict=True)
+        for pool, table, count in zip(problem.pools, space.pools, counts, strict=False)
     }
     fill = problem.fill.batch if problem.fill is not None else None
+    running = int(space.pools[-1].usable[counts[-1]]) if problem.counts_running else None
     return Best(
         blocks={pool.name: usable[pool.name] + pool.reserved_blocks for pool in problem.pools},
         floors={
             pool.name: int(table.usable[count])
-            for pool, table, count in zip(problem.pools, space.pools, least, strict=True)
+            for pool, table, count in zip(problem.pools, space.pools, least, strict=False)
         },
         prefill_chunk=space.chunks[member % len(space.chunks)],
         expert_slots=setting.slots,
@@ -119,7 +122,8 @@ def _read(points: Points, kept: int | None, reached: list[tuple[str, Fraction]])
             for choice, index in zip(problem.choices, setting.options, strict=True)
         },
         copies=None if fill is None else int(points.copies_of(fill)[0]),
-        scale=scale_held(problem, usable, space.chunks[member % len(space.chunks)]),
+        scale=scale_held(problem, usable, space.chunks[member % len(space.chunks)], running),
+        running=running,
         requests=_requests(space, member),
         goals=tuple(value for _, value in reached),
         labels=tuple(label for label, _ in reached),

@@ -57,6 +57,15 @@ class Demand:
                 total = total + cache.groups * self._cache(batch, cache)
         return total
 
+    def running(self, batch: Batch) -> Array:
+        """Requests of a batch, those without tokens too, broadcastable to `shape`."""
+        total = np.zeros((1,) * len(self.shape), np.int64)
+        for name, request in named(batch):
+            loads, axis = self._loads(name, request)
+            counts = np.array([[load.count] for load in loads], np.int64)
+            total = total + self._place(counts, axis)
+        return total
+
     def _cache(self, batch: Batch, cache: Cache) -> Array:
         block_tokens = self.problem.block_tokens(cache)
         own = np.zeros((1,) * len(self.shape), np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from kvplan.solver.oracle.byte_tables import Array
 from kvplan.solver.oracle.enumeration.points import Mask, Points
 from kvplan.solver.oracle.enumeration.space import Space
-from kvplan.solver.oracle.needs import headroom, mix_needs
+from kvplan.solver.oracle.needs import headroom, mix_needs, running_of_mix
 
 
 def fill_shares(points: Points) -> list[tuple[str, Fraction]]:
@@ -44,6 +44,8 @@ def raise_scale(points: Points) -> Fraction:
     (chunk,) = {int(place) for place in space.place_of("prefill")[points.speaker[points.of]]}
     held = mix_needs(space.problem, space.chunks[chunk])
     copy = [held[pool.name] / headroom(space.problem, pool) for pool in space.problem.pools]
+    if space.problem.counts_running:
+        copy.append(running_of_mix(space.problem))
     usable = [table.usable for table in space.pools]
     pairs = [(counts, mine) for counts, mine in zip(usable, copy, strict=True) if mine]
     ratios = {int(count) / mine for counts, mine in pairs for count in counts}

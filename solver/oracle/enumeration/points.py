@@ -18,8 +18,9 @@ Mask = npt.NDArray[np.bool_]
 class Points:
     """Feasible points: a class of members, a setting, and blocks.
 
-    Members of a class need the same blocks of every pool, have the same chunk and the same raw
-    needs wherever copies count: nothing that is measured in bytes or blocks tells them apart.
+    Members of a class need the same blocks of every pool, have the same chunk, the same staging and
+    the same raw needs wherever copies count: nothing that is measured in bytes or blocks tells them
+    apart.
 
     A pool's blocks are either chosen (a point each) or the fewest legal ones. The fewest stand for
     all others as long as no goal or constraint has looked at the pool: bytes never fall as blocks
@@ -33,7 +34,7 @@ class Points:
         counts = np.array([len(table.usable) for table in space.pools], np.int64)
         self.alive = np.all(least < counts, axis=1)  # [member]
         raws = [column for name in copied for column in space.raws[name].T]
-        self._classify([*least.T, space.place_of("prefill"), *raws])
+        self._classify([*least.T, space.place_of("prefill"), space.staged, *raws])
         self.chosen: set[int] = set()
         self._pair(least)
 
@@ -48,7 +49,7 @@ class Points:
     def _pair(self, least: Array) -> None:
         space, classes = self.space, len(self.speaker)
         space.check_size(classes, len(space.settings.all))
-        used = space.chunk_bytes[space.place_of("prefill")[self.speaker]]  # [class, budget]
+        used = space.staging[space.staged[self.speaker]]  # [class, budget]
         for index, table in enumerate(space.pools):
             used = used + table.bytes[least[self.speaker, index]]
         both = used[:, None, :] + space.settings.table[None, :, :]

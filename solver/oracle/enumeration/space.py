@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,19 @@ from kvplan.solver.oracle.byte_tables import (
     budgets_of,
     limits_of,
     pool_by_budget,
+    running_by_budget,
     staging_by_budget,
+    table_of,
 )
 from kvplan.solver.oracle.combinations import Settings
 from kvplan.solver.oracle.enumeration.demand import Axis, Demand, capacity_axis, least_need, named
-from kvplan.solver.oracle.memory import figure_of, is_allocatable, quota_of
+from kvplan.solver.oracle.memory import (
+    Contexts,
+    contexts_of,
+    figure_of,
+    is_allocatable,
+    quota_of,
+)
 
 
 class PoolTable(NamedTuple):
@@ -50,6 +59,8 @@ class Space:
         self.budgets = budgets_of(problem)
         self.limits = limits_of(self.budgets)
         self.pools = [self._pool_table(pool) for pool in problem.pools]
+        if problem.counts_running:
+            self.pools.append(self._running_table())
         self.chunks: Sequence[int | None] = (None,)
         if problem.prefill is not None:
             self.chunks = problem.prefill.candidates
@@ -58,7 +69,7 @@ class Space:
         self.members = math.prod(self.demand.shape)
         self.check_size(self.members)
         self.raws = self._raws() if self.members else {}
-        self.chunk_bytes = staging_by_budget(problem, self.budgets, self.chunks)
+        self.staged, self.staging = self._staging()
         self.settings = Settings(problem, self.budgets, self.check_size)
 
     def check_size(self, *lengths: int) -> None:
@@ -89,6 +100,50 @@ class Space:
         alone = pool_by_budget(pool, self.budgets, [pool.reserved_blocks])[0]
         return PoolTable(np.array(usable, np.int64), np.array(in_use, np.int64), table, alone)
 
+    def _running_table(self) -> PoolTable:
+        """Every number of running requests, as counts of one more pool."""
+        each = running_by_budget(self.budgets, self.problem.consumers)
+        most = min(
+            max(0, budget.limit) // taken
+            for budget, taken in zip(self.budgets, each, strict=True)
+            if taken
+        )
+        self.check_size(most + 1)
+        counts = range(most + 1)
+        table = table_of([[taken * count for count in counts] for taken in each], most + 1)
+        numbers = np.array(counts, np.int64)
+        return PoolTable(numbers, numbers, table, np.zeros(len(each), np.int64))
+
+    def _staging(self) -> tuple[Array, Array]:  # [member]; [line, budget]
+        """Staging bytes of every chunk at every context, and which line a member has."""
+        fitted = self.problem.fitted("capacity")
+        entries = () if self.problem.prefill is None else self.problem.prefill.staging
+        named = [e.request or next(iter(fitted), "") for e in entries if e.has_context]
+        open_names = [name for name in dict.fromkeys(named) if name in fitted]
+        axes = [[*self._axis(f"capacity:{name}")[1]] for name in open_names]
+        lines = [
+            (chunk, self._contexts(dict(zip(open_names, values, strict=True))))
+            for values in itertools.product(*axes)
+            for chunk in self.chunks
+        ]
+        self.check_size(len(lines))
+        variables = [*[f"capacity:{name}" for name in open_names], "prefill"]
+        places = [self.place_of(variable) for variable in variables]
+        lengths = [*map(len, axes), len(self.chunks)]
+        at: Array = np.ravel_multi_index(tuple(places), lengths).astype(np.int64)
+        return at, staging_by_budget(self.problem, self.budgets, lines)
+
+    def _contexts(self, values: Mapping[str, int]) -> Contexts:
+        """Contexts where some fitted requests have these capacities."""
+        capacities = {
+            (batch.name, name): values.get(name, request.capacity)
+            if request.fit == "capacity"
+            else request.capacity
+            for batch in self.problem.batches
+            for name, request in named(batch)
+        }
+        return contexts_of(self.problem, capacities)
+
     def _may_allocate(self, pool: Pool, usable: int) -> bool:
         blocks = usable + pool.reserved_blocks
         return all(is_allocatable(pool, rank, blocks) for rank in self.problem.ranks)
@@ -113,15 +168,19 @@ class Space:
         """Requests that the blocks in use could hold if they held nothing else."""
         bounds = [
             int(table.in_use.max(initial=0)) // need[pool.name]
-            for pool, table in zip(self.problem.pools, self.pools, strict=True)
+            for pool, table in zip(self.problem.pools, self.pools, strict=False)
             if need[pool.name] > 0
         ]
+        if self.problem.counts_running:
+            bounds.append(int(self.pools[-1].usable[-1]))
         return min(bounds, default=None)
 
     def _raws(self) -> dict[str, Array]:  # [member, pool] by batch
         raws = {}
         for batch in self.problem.batches:
             columns = [self.demand.raw(batch, pool.name) for pool in self.problem.pools]
+            if self.problem.counts_running:
+                columns.append(self.demand.running(batch))
             spread = [np.broadcast_to(column, self.demand.shape).reshape(-1) for column in columns]
             raws[batch.name] = np.array(spread, np.int64).reshape(-1, self.members).T
         return raws

@@ -52,6 +52,8 @@ def written() -> list[Problem]:
     scratch = {**base["caches"][1], "scratch": {"fraction": "1/2", "max_rewind": 4}}
     prompt = [{"name": "r", "capacity": 41, "history": 0}]
     prefill = {"requested": 40, "min": 4, "step": 6, "staging": STAGING}
+    scores = {"name": "s", "per_token_context": "1/2", "request": "r"}
+    followed = {"requested": 41, "chunks": [20], "staging": [scores]}
     measured = [{"name": "r0", "memory": MEMORY}]
     decoding = [{"name": "c", "bytes": 350, "phases": ["decode"]}]
     bound = {"terms": {"blocks:p": 1, "blocks:q": -1}, "max": 3}
@@ -68,6 +70,8 @@ def written() -> list[Problem]:
             "fill": "none",
         },
         one | {"ranks": measured, "prefill": prefill, "consumers": decoding},
+        one | {"prefill": followed, "fill": "none"},
+        one | {"consumers": [{"name": "g", "bytes": 1, "per_request": 601}], "fill": "none"},
         {"prefill": prefill, "experts": {"slot_bytes": 30, "max_slots": 20, "lend": {"keep": 4}}},
     ]
     return [Problem.model_validate({**base, **section}) for section in sections]
@@ -166,7 +170,7 @@ def single(batch: Any) -> Any:
 
 def one_more_chunk(instance: Instance) -> Instance:
     """A chunk that is no candidate, as cheap as the last one."""
-    if instance.chunks == (0,):
+    if instance.chunks == (0,) or instance.has_contexts:
         return instance
     chunks = (*instance.chunks, instance.chunks[-1] + 1)
     searched, told = (
@@ -184,6 +188,15 @@ def first_buffers(row: Any) -> Any:
     return tuple(buffers[:1] for buffers in row.pools)
 
 
+def without_context(workspace: Any) -> Any:
+    parts = [part._replace(slopes=(0,) * len(part.slopes)) for part in workspace.parts]
+    return workspace._replace(parts=tuple(parts))
+
+
+def running_for_nothing(instance: Instance) -> Instance:
+    return caches(state_blocks=0)(instance) if instance.runs else instance
+
+
 def of_kind(kind: int, field: str, value: Any) -> Callable[[CacheRule], Any]:
     return lambda rule: value(rule) if rule.kind == kind else getattr(rule, field)
 
@@ -198,6 +211,10 @@ IN_THE_INSTANCE: dict[str, Change] = {
     "granules ignored": budgets(pools=smooth),
     "a buffer ignored": budgets(pools=first_buffers),
     "staging ignored": budgets(staging=lambda row: ()),
+    "contexts ignored": budgets(
+        staging=lambda row: (), workspaces=lambda row: tuple(map(without_context, row.workspaces))
+    ),
+    "running requests ignored": running_for_nothing,
     "headroom ignored": forgotten(lambda row: row.staging and row.phase != "prefill"),
     "options for nothing": budgets(options=lambda row: tuple((0,) * len(o) for o in row.options)),
     "layers ignored": budgets(layers=lambda row: min(row.layers, 1)),

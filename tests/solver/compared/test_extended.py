@@ -15,7 +15,11 @@ from support.extended import PARTS, extended_problem
 
 INSTANCES = 192
 MOST_CELLS = 400_000
-HOST_ONLY = ("mix", "powers")  # refused by the batched search, which leaves them to the host
+HOST_ONLY = (
+    "mix",
+    "powers",
+    "contexts",
+)  # refused by the batched search, which leaves them to the host
 
 
 def drawn(seed: int, part: str) -> tuple[Problem, Best | None] | None:

@@ -23,7 +23,7 @@ MIB, GIB = 2**20, 2**30
 def rows_of(problem: Problem, **granules: int) -> dict[tuple[int, str], Budget]:
     """Rows by rank and phase, headroom rows left out."""
     found: dict[tuple[int, str], Budget] = {}
-    for row in build_budgets(problem, granules):
+    for row in build_budgets(problem, granules, {}):
         found.setdefault((row.rank, row.phase), row)
     return found
 
@@ -200,7 +200,7 @@ def test_a_buffer_without_bytes_on_a_stage_takes_nothing_there() -> None:
 
 def test_rows_that_differ_in_their_room_alone_merge_to_the_tightest() -> None:
     ranks = [{"name": f"r{index}", "quota": quota} for index, quota in enumerate((120, 90, 100))]
-    merged = merge_budgets(build_budgets(micro(ranks=ranks), {}))
+    merged = merge_budgets(build_budgets(micro(ranks=ranks), {}, {}))
     assert sorted((row.rank, row.limit_bytes, bool(row.pools)) for row in merged) == [
         (1, 90, False),
         (1, 90, True),
@@ -209,7 +209,7 @@ def test_rows_that_differ_in_their_room_alone_merge_to_the_tightest() -> None:
 
 def test_rows_with_unlike_left_sides_stay_apart() -> None:
     problem = micro(ranks=RANKS, **pool(bytes={"0": 10, "1": 11}), **prefill({"base": 4}))
-    merged = merge_budgets(build_budgets(problem, {}))
+    merged = merge_budgets(build_budgets(problem, {}, {}))
     sides = {(row.pools, row.staging) for row in merged}
     assert len(merged) == len(sides) == 5  # load of both; prefill and decode of each stage
 
