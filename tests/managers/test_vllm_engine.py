@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kvplan.solver.layout import layout
 from support.documents import blocks_of
 from support.engines import Ran, once, run_script
 
@@ -38,12 +39,27 @@ def workload(folder: Path, text: str = "requests: [{capacity: 3000}]") -> str:
     return str(path)
 
 
+def layout_file(folder: Path) -> str:
+    """The best layout of the tiny model in blocks of 32 tokens; vLLM's own have 128 on a CPU."""
+    full = [index for index in range(29) if index % 7 == 6]
+    common = {"token_bytes": 2 * 2 * 32 * 4, "tokens_per_block": 32, "max_tokens_per_block": 32}
+    window = {"kind": "window", "window": 256, "keep": "in_flight", "in_flight": 512}
+    rows = [
+        {"name": "window 256", **window, "extra_blocks": 1, "layers": 25}
+        | {"positions": [index for index in range(29) if index not in full], "split": False}
+        | common,
+        {"name": "full", "kind": "full", "layers": 4, "positions": full, "split": False} | common,
+    ]
+    asked = {"buckets": rows, "requests": [{"capacity": 4096}], "max_groups": 10}
+    path = folder / "layout.json"
+    path.write_text(layout(asked, freedom=False).model_dump_json())
+    return str(path)
+
+
 def start(mode: str, strict: str = "0", **more: Any) -> dict[str, Any]:
-    file = more.pop("file", "")
-    return {
-        "environment": {"KVPLAN": mode, "KVPLAN_STRICT": strict, "KVPLAN_WORKLOAD": file},
-        **more,
-    }
+    file, chosen = more.pop("file", ""), more.pop("layout", "")
+    said = {"KVPLAN_WORKLOAD": file, "KVPLAN_LAYOUT": chosen}
+    return {"environment": {"KVPLAN": mode, "KVPLAN_STRICT": strict, **said}, **more}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +84,7 @@ def ran(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
             start("apply", file="/no/such/file.yaml", generate=False),
             start("apply", strict="1", file="/no/such/file.yaml"),
             start("aply", strict="1"),
+            start("apply", strict="1", layout=layout_file(folder)),
             KVPLAN="check",
         ),
     )
@@ -91,6 +108,16 @@ def test_apply_deals_the_layers_anew_and_generates_the_same(ran: Ran) -> None:
         assert planned[0] == own[0]
         assert planned[1] == pytest.approx(own[1], abs=5e-6)
     assert checked["generated"] == off["generated"]
+
+
+def test_a_chosen_layout_changes_blocks_and_groups_and_generates_the_same(ran: Ran) -> None:
+    off, laid = ran.answer[2], ran.answer[7]
+    assert len(laid["groups"]) <= 10
+    assert laid["blocks"] == 2**30 // (max(laid["groups"]) * 32 * 512)
+    assert f"kvplan agree: {laid['blocks']} blocks, {len(laid['groups'])} groups" in ran.log
+    for own, planned in zip(off["generated"], laid["generated"], strict=True):
+        assert planned[0] == own[0]
+        assert planned[1] == pytest.approx(own[1], abs=5e-6)
 
 
 def test_both_splits_are_logged_before_one_is_applied(ran: Ran) -> None:
