@@ -79,7 +79,7 @@ def layout(
     The engine's own rule is compared under the same limits. SGLang's pools are separate: its
     split by ratio is compared with the best one, and the flags for it are printed.
     """
-    from kvplan.models import InvalidProblem
+    from kvplan.models import Infeasible, InvalidProblem
     from kvplan.models.engines.command_line.typed import Budget
     from kvplan.models.layouts.pool_split import PoolSplit
     from kvplan.models.messages import shown
@@ -88,7 +88,11 @@ def layout(
     if prints not in _PRINTS:
         raise InvalidProblem.at("--print", "report, json, question or problem", shown(prints))
     budget = Budget(gpu, total, weights_gib)
-    asked = _asked(source, engine, budget, context.args, workload, overrides or ())
+    try:
+        asked = _asked(source, engine, budget, context.args, workload, overrides or ())
+    except Infeasible as refusal:  # no split of SGLang's bytes holds the longest request
+        print(refusal, file=sys.stderr)
+        return 1
     if isinstance(asked, PoolSplit):
         _print_split(asked, prints)
         return 0

@@ -9,12 +9,14 @@ from kvplan.models import InvalidProblem
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.dump import server_of_dump
+from kvplan.models.engines.vllm.dump_faults import dump_faults
 from kvplan.models.engines.vllm.launch.defaults import kernel_block
 from kvplan.models.engines.vllm.launch.lengths import check_length
 from kvplan.models.engines.vllm.launch.server import Server, server_of
 from kvplan.models.engines.vllm.launch.versions import NEWEST
 from kvplan.models.engines.vllm.paging.page_question import question_of
 from kvplan.models.layouts import LayoutQuestion, PageLayout
+from kvplan.models.reading.faults import first_faults
 from kvplan.models.reading.overrides import apply_overrides
 from kvplan.solver.managers.workload import Workload
 
@@ -37,15 +39,11 @@ def asked_of_data(data: Mapping[Any, Any], overrides: Sequence[str] = ()) -> Ask
     """
     if not is_dump(data):
         return Asked(LayoutQuestion.model_validate(apply_overrides(dict(data), tuple(overrides))))
-    if not data["layers"]:
-        raise InvalidProblem.at("layers", "at least one layer", "none")
+    faults = first_faults(dump_faults(data))
+    if faults:
+        raise InvalidProblem(faults)
     version = str(data.get("version") or ".".join(map(str, NEWEST)))
-    try:
-        server = server_of_dump(data, version)
-    except (KeyError, TypeError) as error:
-        expected = "vLLM's specs: specs, layers, max_model_len, max_num_batched_tokens, available"
-        got = f"{type(error).__name__}: {error}"
-        raise InvalidProblem.at("specs", expected, got) from None
+    server = server_of_dump(data, version)
     return asked_of_server(server, f"vLLM {version}", overrides=overrides)
 
 

@@ -176,6 +176,13 @@ def test_what_sglangs_split_refuses(
     assert done.err.count("\n") == 1
 
 
+def test_too_few_bytes_for_any_split_say_what_falls_short(config: Path, capsys: Capture) -> None:
+    few = ("--engine", "sglang", "--available", "1GiB", "--context-length", "131072")
+    done = run_kvplan(capsys, "layout", config, *few)
+    assert (done.code, done.out) == (1, "")
+    assert "is short by" in done.err
+
+
 def test_a_workload_is_asked_of_vllm_too(config: Path, workload: Path, capsys: Capture) -> None:
     done = run_kvplan(
         capsys, "layout", config, *FLAGS, "--workload", workload, "--print", "question"

@@ -20,6 +20,22 @@ def asked(*buckets: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"buckets": list(buckets), "requests": [{"capacity": 64}], **more}
 
 
+def dump(**changes: Any) -> dict[str, Any]:
+    """One full layer as vLLM describes it."""
+    spec = {"kind": "full", "block_size": 16, "num_kv_heads": 1, "head_size": 64}
+    return {
+        "specs": {"a": {**spec, "dtype": "bfloat16", **changes}},
+        "layers": ["a"],
+        "max_model_len": 4096,
+        "max_num_batched_tokens": 512,
+        "available": [2**30],
+    }
+
+
+def test_specs_of_one_layer_are_answered() -> None:
+    assert layout(dump()).figures.bytes == 4096 * 2 * 64 * 2
+
+
 def test_the_example_is_answered() -> None:
     found = layout(EXAMPLE)
     assert found.figures.bytes == found.proof.bound
@@ -121,8 +137,22 @@ def test_bad_questions_are_refused_with_their_path(data: dict[str, Any], line: s
             "got 8,192",
         ),
         (asked(FULL, engine={"version": "0.1"}), "engine.version: expected a vLLM version"),
-        ({"specs": {}, "layers": ["a"]}, "specs: expected vLLM's specs"),
-        ({"specs": {}, "layers": []}, "layers: expected at least one layer, got none"),
+        ({"specs": {}, "layers": ["a"]}, "layers[0]: expected a known name"),
+        ({"specs": {}, "layers": []}, "layers: expected a list of names of specs, got []"),
+        ({"specs": [], "layers": ["a"]}, "specs: expected a mapping of names to specs, got []"),
+        (dump(kind="fool"), "specs.a.kind: expected one of full, window"),
+        (dump(block_size=0), "specs.a.block_size: expected a whole number of at least 1, got 0"),
+        (dump(dtype="float4"), "specs.a.dtype: expected 'float32', got 'float4'"),
+        (dump(kind="window"), "specs.a.window: expected a whole number of at least 1"),
+        (dump(kind="mamba", shapes=[[1]], dtypes=[]), "specs.a.dtypes: expected 1 dtypes"),
+        (dump(kind="mamba", shapes="x"), "specs.a.shapes: expected a list of shapes"),
+        (
+            dump(kind="mamba", shapes=[], dtypes=[], mamba_cache_mode="zzz"),
+            "specs.a.mamba_cache_mode: expected one of none, align, all",
+        ),
+        ({**dump(), "stages": [3, 4]}, "stages: expected layers by stage that sum to 1"),
+        ({**dump(), "max_model_len": "x"}, "max_model_len: expected a whole number"),
+        ({**dump(), "available": []}, "available: expected a list of bytes, one a rank, got []"),
     ],
 )
 def test_what_permits_no_layout_is_refused(data: dict[str, Any], line: str) -> None:

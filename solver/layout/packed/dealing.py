@@ -8,6 +8,10 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from kvplan.solver.layout.kinds import Array
+
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar
 
@@ -23,9 +27,14 @@ def least_fullest(sizes: Sequence[int], counts: Sequence[int], groups: int) -> i
 
     max(ceil(total / groups), ceil(n / groups) x size of each bucket): some group holds so many.
     """
+    return int(least_fullest_of(sizes, counts, np.array([groups], dtype=object))[0])
+
+
+def least_fullest_of(sizes: Sequence[int], counts: Sequence[int], groups: Array) -> Array:
+    """The same at several numbers of groups."""
     total = sum(size * count for size, count in zip(sizes, counts, strict=True))
     alike = (-(-count // groups) * size for size, count in zip(sizes, counts, strict=True))
-    return max(-(-total // groups), *alike)
+    return np.maximum.reduce([-(-total // groups), *alike])
 
 
 def dealt_greedily(sizes: Sequence[int], counts: Sequence[int], groups: int) -> Dealt:

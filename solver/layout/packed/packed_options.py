@@ -11,7 +11,7 @@ from kvplan.kernels.pages import group_count
 from kvplan.solver.layout.found import Objective
 from kvplan.solver.layout.kinds import Array
 from kvplan.solver.layout.layout_candidates import Part
-from kvplan.solver.layout.packed.dealing import least_fullest
+from kvplan.solver.layout.packed.dealing import least_fullest_of
 
 
 class Options(NamedTuple):
@@ -69,15 +69,25 @@ def _sizes(part: Part, stage: int, groups: Array, at: Array, proven: Proven) -> 
         layers = part.kinds[0].layers[stage]
         return group_count(np.int64(layers), groups)[:, None] * part.pages[at][None, :]
     counts = tuple(kind.layers[stage] for kind in part.kinds)
+    by_groups: dict[tuple[int, ...], Array] = {}  # bytes of the fullest at each number of groups
     columns = []
     for index in at:
         pages, unit = unit_pages(part, int(index))
-        column = [
-            proven.get((pages, counts, int(n)), least_fullest(pages, counts, int(n)))
-            for n in groups
-        ]
-        columns.append(unit * np.array(column, dtype=part.pages.dtype))
+        if pages not in by_groups:
+            by_groups[pages] = _fullest(pages, counts, groups.astype(part.pages.dtype), proven)
+        columns.append(unit * by_groups[pages])
     return np.array(columns).T
+
+
+def _fullest(
+    pages: tuple[int, ...], counts: tuple[int, ...], groups: Array, proven: Proven
+) -> Array:
+    """The fullest group's bytes at its bound, or as proven."""
+    found = least_fullest_of(pages, counts, groups)
+    for (sizes, layers, number), taken in proven.items():
+        if (sizes, layers) == (pages, counts):
+            found[groups == number] = taken
+    return found
 
 
 def unit_pages(part: Part, at: int) -> tuple[tuple[int, ...], int]:
