@@ -19,7 +19,9 @@ from kvplan.models.plan import Plan
 from kvplan.models.problem import Problem
 
 SAFETY_PERCENT = 2
+PEAK = "weights (estimated peak)"
 GIB = 2**30
+MOST_PEAK_BYTES, MOST_OUTSIDE_BYTES = 4 * GIB, 16 * GIB
 SHARES = (10, 30, 50, 70, 90, 100)  # percent of the longest request, in the capacity table
 
 
@@ -92,8 +94,18 @@ def _add_states(
 
 
 def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
-    """What of the budget nobody measured: the card's total."""
-    return () if settings["available"] else total_estimate(settings)
+    """What of the budget nobody measured: the card's total, and the peak beside the weights.
+
+    A log of two ranks: 3.2 GiB of peak above the weights, 15.5 outside torch (ROCm/ATOM#3171).
+    """
+    weights = settings.get("weights_bytes")
+    if settings["available"]:
+        return ()
+    found = total_estimate(settings)
+    if settings["peak_torch"] is not None or weights is None:
+        return found
+    above = MOST_PEAK_BYTES + (MOST_OUTSIDE_BYTES if settings["non_torch"] is None else 0)
+    return (*found, Estimate(PEAK, "--peak-torch", weights, weights, weights + above))
 
 
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -150,9 +162,9 @@ def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
             memory[term] = int(settings[term])
     found = {one.term: one.spread for one in estimates(settings)}
     if found:
-        memory |= {"estimated": list(found), "ranges": found}
+        memory |= {"estimated": [one for one in found if one != PEAK], "ranges": found}
     if settings["peak_torch"] is None:
-        memory["other"] = {"weights (estimated peak)": weights}
+        memory["other"] = {PEAK: weights}
     return memory
 
 

@@ -7,10 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from kvplan.models.engines.alternatives import laid_over, offering
-from kvplan.models.engines.estimates import Estimate, kept_estimate, total_estimate
 from kvplan.models.engines.layers import Architecture, Recurrent
-from kvplan.models.engines.missing import no_budget
 from kvplan.models.engines.served import refuse_cross
+from kvplan.models.engines.trtllm.budget import estimates, quota_of, rank_section
 from kvplan.models.engines.trtllm.buffers import buffers_of, widest_stage
 from kvplan.models.engines.trtllm.choices import choices, labels
 from kvplan.models.engines.trtllm.flags import FLAGS, SERVER, SERVER_REQUESTS, requests_of
@@ -62,32 +61,6 @@ def manager_of(architecture: Architecture, settings: Mapping[str, Any]) -> Manag
     )
 
 
-def quota_of(settings: Mapping[str, Any]) -> int:
-    """Bytes of the GPU tier: free_gpu_memory_fraction of what is free after the load.
-
-    Raises
-    ------
-    InvalidProblem : nothing says how many bytes there are.
-    """
-    if settings["available"] is not None:
-        return int(settings["available"])
-    free, share = settings["free"], Fraction(settings["free_gpu_memory_fraction"])
-    if free is None:
-        total, weights = settings.get("total_bytes"), settings.get("weights_bytes")
-        if total is None or weights is None:
-            expected = "--available or --free, or --gpu and --weights-gib"
-            raise no_budget("tensorrt-llm", expected, settings)
-        kept = sum(one.bytes for one in kept_estimate(settings))
-        free = max(0, int(total) - kept - int(weights))
-    return int(free * share)
-
-
-def estimates(settings: Mapping[str, Any]) -> tuple[Estimate, ...]:
-    """What of the budget nobody measured: the card's total."""
-    measured = settings["available"] is not None or settings["free"] is not None
-    return () if measured else (*total_estimate(settings), *kept_estimate(settings))
-
-
 def assumptions(architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """One line for each value that nobody gave, with the reason."""
     lines = []
@@ -135,11 +108,13 @@ def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem
         ratios = group_ratios(manager, granule)
         shares = {group_name(g): str(r) for g, r in zip(manager.groups, ratios, strict=True)}
         usable = quota // granule * granule
-        return manager_problem(manager, usable, Bounds(granule=granule), fill={"shares": shares})
+        section = rank_section(settings, usable)
+        return manager_problem(manager, section, Bounds(granule=granule), fill={"shares": shares})
     sizes = [group.slot_sizes for group in manager.groups]
     counts = dict(zip(sizes, slot_counts(manager, quota), strict=True))
     planned = planned_quota(manager, quota)
-    return manager_problem(manager, planned, Bounds(counts, granule), fill="all")
+    section = rank_section(settings, planned)
+    return manager_problem(manager, section, Bounds(counts, granule), fill="all")
 
 
 def figures(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -87,16 +87,20 @@ def granule_bytes(quota: int) -> int:
 
 
 def manager_problem(
-    manager: Manager, quota: int | str, bounds: Bounds | None = None, fill: Any = "none"
+    manager: Manager,
+    quota: int | str | Mapping[str, Any],
+    bounds: Bounds | None = None,
+    fill: Any = "none",
 ) -> Problem:
-    """Write a manager on one rank as a problem."""
+    """Write a manager on one rank as a problem; a mapping is the rank's own section."""
     bounds = bounds or Bounds()
+    section = quota if isinstance(quota, Mapping) else {"quota": quota}
     groups = manager.groups
     names = [group_name(group) for group in groups]
     return Problem.model_validate(
         {
             "name": manager.name,
-            "ranks": [{"name": "gpu", "quota": quota}],
+            "ranks": [{"name": "gpu", **section}],
             "tokens_per_block": manager.block,
             "resume_utilization": str(manager.resume),
             "pools": [_pool(manager, group, bounds) for group in groups],
