@@ -184,40 +184,34 @@ class BatchNeed:
 
     def given(self, flight: int) -> list[int]:
         """Blocks by pool that the given requests hold on their own, states apart."""
+        if len(self._columns[0]) >= MANY:
+            return self._counted(self._arrays(flight), flight)
         raw = [0] * self._rules.pools
-        if len(self._columns[0]) < MANY:
-            for load in zip(*self._columns, strict=True):
-                self._add(raw, load, flight)
-            return raw
-        counted = self._counted(self._arrays(flight), flight)
-        for rule, blocks in zip(self._rules.tokens, counted, strict=True):
-            raw[rule.pool] += rule.m * blocks
+        for load in zip(*self._columns, strict=True):
+            self._add(raw, load, flight)
         return raw
 
     def _counted(self, load: Load, flight: int) -> list[int]:
         """The same of many requests: rules that differ in their window alone share a pass."""
         import numpy as np
 
-        longest = max(self._ends)
-        alike: dict[tuple[Any, ...], list[int]] = {}
-        for at, rule in enumerate(self._rules.tokens):
-            is_whole = rule.kind == "full"
-            if rule.kind == "live" and not rule.scratch:
-                is_whole = longest < rule.window  # no history has outgrown the window
-            key = (rule.t, rule.x) if is_whole else (*rule[2:6], *rule[7:])
-            alike.setdefault(key, []).append(at)
-        found = [0] * len(self._rules.tokens)
-        for key, places in alike.items():
-            rule, differ = self._rules.tokens[places[0]], len(key) > 2
+        longest, raw = max(self._ends), [0] * self._rules.pools
+        alike: dict[tuple[Any, ...], list[Rule]] = {}
+        for rule in self._rules.tokens:
+            _, _, kind, t, extra, sink, window, *others = rule
+            # A window that no history has outgrown holds what a full cache does.
+            is_whole = kind == "full" or (kind == "live" and longest < window and not others[-1])
+            key = (t, extra) if is_whole else (kind, t, extra, sink, *others)
+            alike.setdefault(key, []).append(rule)
+        for key, rules in alike.items():
+            first, differ = rules[0], len(key) > 2
             if differ:
-                windows: Ints = np.array(
-                    [[self._rules.tokens[at].window] for at in places], load[0].dtype
-                )
-                rule = rule._replace(window=windows)  # [rule, 1]
-            totals: Ints = own_blocks(rule, load, flight, self._prefix) @ load[2]
-            for place, at in enumerate(places):
-                found[at] = int(totals[place] if differ else totals)
-        return found
+                windows: Ints = np.array([[rule.window] for rule in rules], load[0].dtype)
+                first = first._replace(window=windows)  # [rule, 1]
+            totals: Ints = own_blocks(first, load, flight, self._prefix) @ load[2]
+            for at, rule in enumerate(rules):
+                raw[rule.pool] += rule.m * int(totals[at] if differ else totals)
+        return raw
 
     def _arrays(self, flight: int) -> Load:
         """The columns as arrays, of plain integers where 64 bits are too few."""
