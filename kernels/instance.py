@@ -282,7 +282,9 @@ class Instance(NamedTuple):
     @property
     def pools_from(self) -> int:
         """The first objective of fill from which on only pools are raised, one after the other."""
-        first, objectives = len(self.objectives), self.objectives
-        while first > self.fill_from and objectives[first - 1].pool is not None:
+        first = len(self.objectives)
+        for goal in reversed(self.objectives[self.fill_from :]):
+            if goal.pool is None:
+                break
             first -= 1
         return first

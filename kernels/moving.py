@@ -81,14 +81,11 @@ class Moving:
 
     def at(self, value: int) -> Evaluated:
         """Blocks and bytes at a value."""
-        return self._near(value, self._none)
+        return self._known.get(value) or self._evaluate(value, self._none, range(len(self._pools)))
 
     def _near(self, value: int, base: Evaluated) -> Evaluated:
         """The same, sooner where many pools are as they are in `base`, which is legal."""
-        known = self._known.get(value)
-        if known is None:
-            known = self._evaluate(value, base, range(len(self._pools)))
-        return known
+        return self._known.get(value) or self._evaluate(value, base, range(len(self._pools)))
 
     def _between(self, value: int, low: Sample, high: Sample) -> Evaluated:
         """The same between two samples of a class: pools that are equal in both stand still."""
