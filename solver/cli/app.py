@@ -78,7 +78,10 @@ app.command(
     context_settings={"ignore_unknown_options": True},
 )(matrix)
 app.command(
-    epilog=_example("kvplan model config.json --available 40GiB --max-model-len auto"),
+    epilog=_example(
+        "kvplan model config.json --available 40GiB --max-model-len auto\n"
+        "  kvplan model A --gpu h100 -- vllm serve A --and B -- vllm serve B --max-model-len 8k"
+    ),
     short_help="Turn a model's config into the problem that an engine solves.",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     cls=GroupedCommand,

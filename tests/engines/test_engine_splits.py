@@ -105,6 +105,25 @@ def test_one_problem_asks_for_the_context_and_the_split() -> None:
     assert plan(problem).requests[0].capacity == best.blocks
 
 
+def test_the_graph_is_the_lever_not_the_split() -> None:
+    """ollama #9181: 44 of 81 layers at 64,000 tokens, beside a graph of 8.2 GiB on each card.
+
+    With half a GiB there all layers and the output fit, at about 44,000 tokens.
+    """
+    figures = public_cases()["ollama/ollama#9181"]["figures"]
+    layers, card = figures["layers"], figures["available_GiB"][0] * GIB
+    held = int(figures["layer_GiB_with_cache"] * GIB) - int(figures["cache_GiB"] * GIB) // layers
+    kept = GIB // 2 + figures["minimum_MiB"] * MIB
+    stages = Stages((held,) * layers, ((ROW_BYTES,) * layers,), (card - kept,) * 4, 0, GIB)
+    best = best_partition(stages)
+    assert best is not None
+    assert best.layers == (20, 20, 20, 20)
+    assert 44_000 <= best.blocks < 45_000
+    less = Stages(*stages[:2], (card - int(8.2 * GIB) - figures["minimum_MiB"] * MIB,) * 4, 0, GIB)
+    most = best_partition(less)
+    assert most is None or most.blocks < 1
+
+
 def gemma(overhead_gib: int) -> tuple[list[SlotBytes], list[Device]]:
     """gemma3-27b in fp16 on 30.9 and 30.8 GiB (ollama #11162): 62 alike layers and a wide head."""
     layer = 2 * (2 * 5376 * 4096 + 2 * 5376 * 2048 + 3 * 5376 * 21504)

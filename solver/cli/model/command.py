@@ -79,15 +79,11 @@ def model(
         bool, typer.Option("--json", help="Print one JSON document: figures, assumed, problem.")
     ] = False,
 ) -> int:
-    r"""Print the problem whose plan is what an engine would do with a model.
+    """Print the problem whose plan is what an engine would do with a model.
 
-    The figures that the engine would log stand above it as comments. Several models share a card
-    with --and, each followed by its CONFIG, --weights-gib and its engine's line:
-
-    \b
-    kvplan model A --gpu h100 -- vllm serve A --and B -- vllm serve B --max-model-len 8k
-
-    --and-draft CONFIG adds the draft of the llama.cpp model before it.
+    The figures that the engine would log stand above it as comments. With --and CONFIG another
+    model follows on the same card, with its own --weights-gib and engine's line; --and-draft
+    CONFIG adds the draft of the llama.cpp model before it.
     """
     from kvplan.solver.cli.model.model_groups import groups_of
 
