@@ -11,14 +11,14 @@ from typing import Any
 from kvplan.models.engines.checkpoint.gguf_file import is_gguf, read_gguf
 from kvplan.models.engines.checkpoint.gguf_layers import gguf_architecture
 from kvplan.models.engines.checkpoint.weights import Weights, folder_weights
+from kvplan.models.engines.config.sections import text_fields
+from kvplan.models.engines.config.understood import check_heeded, check_understood
 from kvplan.models.engines.config_overrides import Overrides, laid_over, overridden_positions
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.families.unserved import why_not
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture, Layer
 from kvplan.models.engines.positions import positions_of
-from kvplan.models.engines.sections import text_fields
-from kvplan.models.engines.understood import check_class, check_understood
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 from kvplan.models.reading.loader import load_data
@@ -116,7 +116,7 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     reader = READERS.get(model_type)
     if reader is None:
         raise _unknown(config, fields, model_type)
-    check_class(fields, model_type)
+    check_heeded(fields, model_type)
     layers = tuple(reader(fields))
     check_understood(fields, layers, model_type)
     return Architecture(

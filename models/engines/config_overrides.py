@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kvplan.models.engines.config.sections import text_fields
 from kvplan.models.engines.positions import (
     Positions,
     overridden,
@@ -13,7 +14,6 @@ from kvplan.models.engines.positions import (
     rope_section,
     standard_section,
 )
-from kvplan.models.engines.sections import text_fields
 
 
 @dataclass(frozen=True)

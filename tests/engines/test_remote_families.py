@@ -15,11 +15,11 @@ from kvplan.models import InvalidProblem
 from kvplan.models.engines import vllm
 from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.command_line.settings import read_settings
+from kvplan.models.engines.config.sections import text_fields
 from kvplan.models.engines.families.config_classes import DEFAULTS
 from kvplan.models.engines.layers import Attention, Convolved, Latent, Layer, Recurrent
 from kvplan.models.engines.llamacpp.architectures import known_as, seen_layers
 from kvplan.models.engines.registry import engine_named
-from kvplan.models.engines.sections import text_fields
 from kvplan.solver import plan
 from support.vllm_server import settings
 

@@ -19,8 +19,8 @@ from vllm import ModelRegistry
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.architecture import read_architecture
 from kvplan.models.engines.command_line.settings import read_settings
+from kvplan.models.engines.config.sections import text_fields
 from kvplan.models.engines.registry import engine_named
-from kvplan.models.engines.sections import text_fields
 
 FLAGS = {
     "vllm": "--available 90GiB --max-model-len 256 --dtype bfloat16",

@@ -89,7 +89,7 @@ _MULTI_HEAD = frozenset({"gpt2", "gptj", "opt", "bloom", "hrm_text"})
 """Types whose class has as many KV heads as query heads."""
 
 
-def check_class(fields: Fields, model_type: str) -> None:
+def check_heeded(fields: Fields, model_type: str) -> None:
     """Refuse a field that vLLM's class of this type does not look at, where it says another thing.
 
     tests/bench/vllm_families.py builds the classes with such fields.
