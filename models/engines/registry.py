@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from kvplan.models.plan import Plan
     from kvplan.models.problem import Problem
 
+SPECULATION = (
+    *("speculative_config", "spec_method", "speculative_algorithm", "num_speculative_tokens"),
+)
+"""Settings that load a draft, as the engines spell them."""
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -100,10 +105,17 @@ class Settings(Mapping[str, Any]):
         """
         if weights is None or self._values.get("weights_bytes") is not None:
             return self
-        values, ranks = {**self._values, "weights": weights}, self.ranks
-        if "n_gpu_layers" not in values:
+        stored_bytes, ranks = weights.total_bytes, self.ranks
+        by_tensor = "n_gpu_layers" in self._values
+        if not by_tensor:
+            element = 4 if self._values.get("dtype") in ("float", "float32") else 2
+            drafts = any(self._values.get(key) for key in SPECULATION)
+            weights = weights.held(element, architecture.total_layers, draft=drafts)
+        values = {**self._values, "weights": weights}
+        if not by_tensor:
             values["weights_bytes"] = -(-weights.total_bytes // ranks)
-        settings = Settings((), values, (*self.notes, *weights_lines(weights, ranks, architecture)))
+        lines = weights_lines(weights, ranks, architecture, stored_bytes)
+        settings = Settings((), values, (*self.notes, *lines))
         settings.given = self.given
         return settings
 

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kvplan.models.engines.checkpoint.weights import Weights
+from kvplan.models.engines.checkpoint.weights import DRAFT, LAYER, TOWER, Weights, is_drafts
 from kvplan.models.engines.layers import DTYPE_BITS, Architecture
 
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk)\.(\d+)\.")
-_TOWER = re.compile(r"(?:^|\.)(?:visual|vision|vision_tower|vision_model|audio_tower|mm_)")
-_DRAFT = re.compile(r"(?:^|\.)(?:mtp|nextn|eh_proj|draft)(?:\.|$)")
-_EMBEDDING = re.compile(r"embed_tokens\.|word_embeddings\.|token_embd\.|\bwte\.")
-_HEAD = re.compile(r"lm_head\.|^output\.|embed_out\.")
+_EMBEDDING = re.compile(
+    r"embed_tokens\.|embed_in\.|tok_embeddings\.|(?:word_)?embeddings?\.|token_embd\.|\bwte\."
+)
+_HEAD = re.compile(r"lm_head\.|^output\.|output_layer\.|embed_out\.")
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,10 @@ def stage_weights(
     layers = [0] * architecture.total_layers
     first = last = drafted = embedding = head = 0
     for name, count in weights.tensors.items():
-        match = _LAYER.search(name)
-        if _TOWER.search(name):
+        match = LAYER.search(name)
+        if TOWER.search(name):
             first += count
-        elif _DRAFT.search(name) or (match and int(match[1]) >= len(layers)):
+        elif is_drafts(name, len(layers)):
             drafted += count
         elif match:
             layers[int(match[1])] += count
@@ -76,7 +75,7 @@ def stage_weights(
     if not any(layers):
         return None
     last += 0 if head else embedding
-    owned = any(_DRAFT.search(name) and _EMBEDDING.search(name) for name in weights.tensors)
+    owned = any(DRAFT.search(name) and _EMBEDDING.search(name) for name in weights.tensors)
     if draft:
         last += drafted + (0 if owned else embedding)
     *each, first, last = [-(-count // ranks) for count in (*layers, first + embedding, last)]
