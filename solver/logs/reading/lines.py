@@ -87,10 +87,12 @@ def _unwrapped(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         if is_cut and len(held[1]) < LONGEST and wrapped.goes_on(held[1], text):
             held = held[0], held[1] + text
         else:
-            yield held
+            if held[0]:
+                yield held
             held = number, text
         is_cut = len(text) == wrapped.width
-    yield held
+    if held[0]:
+        yield held
 
 
 def cleaned(text: str) -> str:
