@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kvplan.solver.layout import layout
 from support.documents import blocks_of
 from support.engines import Ran, once, run_script
+from support.tiny_layout import layout_file
 
 VLLM = "vllm-0.32.0"
 OWN, PLANNED = [4, 4, 4, 4, 3, 3, 3, 4], [2] * 12 + [1] + [2, 2]
@@ -36,23 +36,6 @@ def generate(folder: Path, *starts: dict[str, Any], **environment: str) -> Ran:
 def workload(folder: Path, text: str = "requests: [{capacity: 3000}]") -> str:
     path = folder / "workload.yaml"
     path.write_text(text + "\n")
-    return str(path)
-
-
-def layout_file(folder: Path) -> str:
-    """The best layout of the tiny model in blocks of 32 tokens; vLLM's own have 128 on a CPU."""
-    full = [index for index in range(29) if index % 7 == 6]
-    common = {"token_bytes": 2 * 2 * 32 * 4, "tokens_per_block": 32, "max_tokens_per_block": 32}
-    window = {"kind": "window", "window": 256, "keep": "in_flight", "in_flight": 512}
-    rows = [
-        {"name": "window 256", **window, "extra_blocks": 1, "layers": 25}
-        | {"positions": [index for index in range(29) if index not in full], "split": False}
-        | common,
-        {"name": "full", "kind": "full", "layers": 4, "positions": full, "split": False} | common,
-    ]
-    asked = {"buckets": rows, "requests": [{"capacity": 4096}], "max_groups": 10}
-    path = folder / "layout.json"
-    path.write_text(layout(asked, freedom=False).model_dump_json())
     return str(path)
 
 

@@ -17,9 +17,11 @@ from kvplan.solver.layout import layout
 from kvplan.solver.managers import vllm
 from kvplan.solver.managers.guard import StartRefused
 from kvplan.solver.managers.vllm import functions
+from kvplan.solver.managers.vllm.applied_layout import load_layout
 from kvplan.solver.managers.vllm.sizing import LOG
 from kvplan.solver.managers.workload import Workload
 from support.engines import once, run_script
+from support.tiny_layout import layout_file
 from support.vllm_planning import VERSION, Engine, config
 
 VLLM, AVAILABLE = "vllm-0.32.0", 1 << 29
@@ -217,3 +219,17 @@ def test_it_costs_each_step_what_the_layout_says_and_takes_no_more_bytes(
     assert ours == int(said["bytes"]) <= theirs
     if len(own["pages"]) == 1 and MODELS[name][0] != MODELS[name][1]:
         assert ours < theirs
+
+
+def test_the_planning_of_0_33_takes_a_layout_for_its_stages_alone(tmp_path: Path) -> None:
+    """There a builder groups the layers before memory is measured."""
+    path = layout_file(tmp_path)
+    sizes = [len(group.layers) for group in load_layout(path).groups]
+    environment = {**QUIET, "KVPLAN_LAYOUT": path, "KVPLAN_STRICT": "1"}
+    script, sources = "vllm_033.py", "vllm-0.33.0"
+    ran = run_script(VLLM, script, "apply", "29", sources=sources, **environment)
+    assert ran.answer["groups"] == sizes
+    assert ran.answer["blocks"] == [2**27 // (max(sizes) * 32 * 512)]
+    assert f"kvplan agree: {ran.answer['blocks'][0]} blocks, {len(sizes)} groups" in ran.log
+    refused = run_script(VLLM, script, "apply", "15", "14", sources=sources, **environment)
+    assert "KVPLAN_LAYOUT: expected a layout of 2 pipeline stages, got 1" in refused.log
