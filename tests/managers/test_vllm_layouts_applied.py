@@ -173,14 +173,15 @@ def test_what_vllm_cannot_hold_is_left_to_it(start: Any, caplog: pytest.LogCaptu
 
 
 MODELS = {
-    "gemma-3": (7, 7),
-    "gpt-oss": (2, 2),
-    "Qwen3-Next": (4, 4),
-    "a Mamba hybrid": (7, 13),
-    "GDN with a draft": (9, 9),
-    "wider heads in windows": (6, 16),
+    "gemma-3": {"LBNHC": (7, 7), "BLHNC": (7, 6)},
+    "gpt-oss": {"LBNHC": (2, 2), "BLHNC": (2, 2)},
+    "Qwen3-Next": {"LBNHC": (4, 4), "BLHNC": (4, 4)},
+    "a Mamba hybrid": {"LBNHC": (7, 13), "BLHNC": (7, 2)},
+    "GDN with a draft": {"LBNHC": (9, 9), "BLHNC": (5, 12)},
+    "wider heads in windows": {"LBNHC": (6, 16), "BLHNC": (11, 16)},
 }
-"""Groups of vLLM's own rule, and of the chosen layout within sixteen."""
+"""Groups of vLLM's own rule, and of the chosen layout within sixteen; BLHNC packs pages."""
+RUNS = [(name, pages) for name, by_pages in MODELS.items() for pages in by_pages]
 
 
 @pytest.fixture(scope="module")
@@ -189,36 +190,37 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return once(tmp_path_factory, "layouts", lambda: run_script(VLLM, script, **QUIET)).answer
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_the_real_scheduler_holds_what_the_layout_says(name: str, served: Any) -> None:
+@pytest.mark.parametrize(("name", "pages"), RUNS)
+def test_the_real_scheduler_holds_what_the_layout_says(name: str, pages: str, served: Any) -> None:
     """Admission to the block; allocation to the block for full layers and states.
 
-    A window holds one block less than vLLM admits it with: a step seldom starts inside a block.
+    A window may hold one block less than vLLM admits it with: a step seldom starts inside a block.
     """
-    found = served[name]
+    found = served[pages][name]
     said, applied = found["said"], found["applied"]
-    assert (found["own"]["groups"], said["groups"]) == MODELS[name]
+    assert (found["own"]["groups"], said["groups"]) == MODELS[name][pages]
     assert applied["groups"] == said["groups"]
     assert applied["block_bytes"] == said["block_bytes"]
     assert sum(applied["by_group"]) == said["blocks"]
     kinds = zip(found["kinds"], found["held"], applied["by_group"], strict=True)
     for kind, held, admitted in kinds:
-        assert held == admitted - kind.startswith("window"), kind
+        assert admitted - kind.startswith("window") <= held <= admitted, kind
     assert (found["finished"], found["left"], found["preempted"]) == (True, 0, 0)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "pages"), RUNS)
 def test_it_costs_each_step_what_the_layout_says_and_takes_no_more_bytes(
-    name: str, served: Any
+    name: str, pages: str, served: Any
 ) -> None:
-    said, applied, own = (served[name][key] for key in ("said", "applied", "own"))
+    found = served[pages][name]
+    said, applied, own = (found[key] for key in ("said", "applied", "own"))
     assert said["table_bytes"] == 4 * applied["table_entries"]
-    assert said["slot_bytes"] == 8 * sum(kind != "state" for kind in served[name]["kinds"])
+    assert said["slot_bytes"] == 8 * sum(kind != "state" for kind in found["kinds"])
     theirs = own["block_bytes"] * sum(own["by_group"])
     ours = applied["block_bytes"] * sum(applied["by_group"])
     assert ours == int(said["bytes"]) <= theirs
-    if len(own["pages"]) == 1 and MODELS[name][0] != MODELS[name][1]:
-        assert ours < theirs
+    if name != "gpt-oss":  # 12 and 12 layers with one page
+        assert ours < theirs or (name, pages) == ("gemma-3", "LBNHC")
 
 
 def test_the_planning_of_0_33_takes_a_layout_for_its_stages_alone(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Layouts that kvplan chooses, in vLLM's real planning, scheduler and block pool; prints JSON.
 
-For each model: the layout question of vLLM's own specs, its answer as a file, KVPLAN=apply with it,
-then one longest request from its first chunk to its last token.
+For each model, with one page for all (LBNHC) and with packed pages (BLHNC): the layout question of
+vLLM's own specs, its answer as a file, KVPLAN=apply with it, then one longest request from its
+first chunk to its last token.
 """
 
 from __future__ import annotations
@@ -102,9 +103,10 @@ def peaks(served: Served) -> list[int]:
     return most
 
 
-def run(name: str, layers: list[Any]) -> dict[str, Any]:
+def run(layers: list[Any], pages: str) -> dict[str, Any]:
     config = config_of(LENGTH, STEP, 16)
     config.cache_config.mamba_cache_mode = "none"
+    config.cache_config.kv_cache_layout = pages
     asked = manager.layout_question(
         config, [named(layers)], [AVAILABLE], version="0.32.0", most_groups=16
     )
@@ -143,7 +145,11 @@ def run(name: str, layers: list[Any]) -> dict[str, Any]:
 def main() -> None:
     os.environ |= {"KVPLAN": "apply", "KVPLAN_STRICT": "1"}
     manager.register()
-    print(json.dumps({name: run(name, layers) for name, layers in MODELS.items()}))
+    found = {
+        pages: {name: run(layers, pages) for name, layers in MODELS.items()}
+        for pages in ("LBNHC", "BLHNC")
+    }
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
