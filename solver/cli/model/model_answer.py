@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kvplan.models import InvalidProblem
 from kvplan.solver.advise import optimizer_of
 from kvplan.solver.advise.launched import launched
+from kvplan.solver.advise.starting import starting_settings
 from kvplan.solver.cli.model.model_compared import Asked, compared
 from kvplan.solver.cli.model.model_text import advice_text, assumed_text, comment_text
 from kvplan.solver.report.problem_text import problem_text
@@ -99,4 +100,7 @@ def figures_of(
 ) -> tuple[Mapping[str, str], bool]:
     """The engine's figures from the plan, or from its refusal where there is none."""
     start = launched(adapter, architecture, settings, problem)
-    return start.figures, start.plan is None
+    if start.plan is not None:
+        return start.figures, False
+    more = starting_settings(adapter, architecture, settings, problem)
+    return {**start.figures, **more}, True
