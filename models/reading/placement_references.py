@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LAYERS, STATES, EXPERTS, BUFFERS = ("layers", "states", "experts", "buffers")
 CONSUMERS = tuple(f"placed {what}" for what in (LAYERS, STATES, EXPERTS, BUFFERS))
 """Names of the consumers that a placement comes to."""
+FRONT_TO_HOST = ("llama.cpp", "ik_llama.cpp", "ollama")
+"""Engines whose -ngl leaves the front layers on the host."""
 CONSTRAINED = ("layers:", "experts:")
 
 
@@ -141,5 +143,9 @@ def _order(place: Place) -> Iterator[Fault]:
         yield Fault("place.engine", expected, got)
     if place.order == "any" and not place.is_staged:
         yield Fault("place.order", "ranks in order beside a host or experts apart", '"any"')
+    first = place.order[0] if isinstance(place.order, tuple) else place.host
+    if place.engine in FRONT_TO_HOST and place.host not in (None, first):
+        expected = f"the host first with engine {place.engine}: front layers go there first"
+        yield Fault("place.order", expected, shown(first))
     if place.mirror and place.host is None:
         yield Fault("place.mirror", "a host that holds every expert", "none")

@@ -8,7 +8,7 @@ e[s, t, k] of those in the slice of s lie on t. Which layer keeps them changes n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -140,6 +140,14 @@ class SpreadProgram:
             total += apart
         return total
 
+    def within(self, ends: Sequence[tuple[int, int]]) -> None:
+        """Let the first slot behind each slice lie between two."""
+        for at, (least, most) in enumerate(ends[:-1]):
+            for slot in range(least):
+                self.model.add(self.from_[slot][at + 1] == 0)
+            for slot in range(most, len(self.from_)):
+                self.model.add(self.from_[slot][at + 1] == 1)
+
     def _room(self, at: int) -> None:
         """Slots, experts and the base of a used space within its room, and in load."""
         spread, space = self.spread, self.spread.spaces[at]
@@ -244,11 +252,18 @@ def best_spreading(
     start: Spreading | None = None,
     rows: Iterable[Row] = (),
     *,
+    ends: Sequence[tuple[int, int]] = (),
+    least: int | None = None,
     slice_time: float = SLICE,
 ) -> Spreading | None:
     """The best answer, objective after objective; None where there is none, proven.
 
     `is_proven` says whether every objective was closed in time; else it is the best so far.
+
+    Parameters
+    ----------
+    ends : first and last slot behind each slice of what is asked for; empty: any.
+    least : no answer has less of the first objective.
 
     Raises
     ------
@@ -256,6 +271,9 @@ def best_spreading(
     """
     rows = tuple(rows)
     program, answer, proven = SpreadProgram(spread, rows), start, True
+    program.within(ends)
+    if least is not None and spread.objectives:
+        program.model.add(program.objective(spread.objectives[0]) >= least)
     for name in (*spread.objectives, "spaces"):
         form = program.objective(name)
         program.model.minimize(form)

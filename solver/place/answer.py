@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.models.immutable.frozen_dict import FrozenDict
 from kvplan.models.plan import PlacementPlan, SpacePlan
-from kvplan.solver.place.engine_default import engine_default
+from kvplan.solver.place.engine_default import engine_default, note_of_fit
 from kvplan.solver.place.flags import flags_of, notes_of
 from kvplan.solver.place.search.placement_search import Placed
 from kvplan.solver.place.slot_program import Program
@@ -42,7 +42,10 @@ def placement_of(program: Program, found: Placed) -> PlacementPlan:
     return placement.model_copy(
         update={
             "flags": flags_of(program.problem, placement),
-            "notes": notes_of(program.problem, placement),
+            "notes": (
+                *notes_of(program.problem, placement),
+                *note_of_fit(program, found, placement.picoseconds),
+            ),
             "default": FrozenDict(engine_default(program, found)),
         }
     )

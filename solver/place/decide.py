@@ -17,6 +17,7 @@ from kvplan.solver.place.search.spread import (
     measure,
 )
 from kvplan.solver.place.slot_program import Program, Values
+from kvplan.solver.place.within_cuts import best_within
 
 if TYPE_CHECKING:
     from kvplan.solver.cpsat.place_program import Row
@@ -55,16 +56,25 @@ class Decide:
         self.program, self.use_cpsat, self.partition = program, use_cpsat, partition
         self.all_proven = True
         self.used_cpsat = False
+        self._known: dict[object, Decision | None] = {}
 
     def __call__(
         self, values: Values, objectives: tuple[Objective, ...], *, pipelined: bool = False
     ) -> Decision | None:
-        """The best placement; None where none fits.
+        """The best placement; None where none fits. Remembered.
 
         Parameters
         ----------
         pipelined : every slot on a card and every expert with its layer, with the copies.
         """
+        key = (values, objectives, pipelined, tuple(self.program.more.items()))
+        if key not in self._known:
+            self._known[key] = self._decided(values, objectives, pipelined=pipelined)
+        return self._known[key]
+
+    def _decided(
+        self, values: Values, objectives: tuple[Objective, ...], *, pipelined: bool
+    ) -> Decision | None:
         if self.program.place.is_staged and not self.program.place.read:
             return self._staged(values, evenly=True)
         spread = self.program.spread(values, objectives, pipelined=pipelined)
@@ -104,7 +114,11 @@ class Decide:
         from kvplan.solver.cpsat.place_program import best_spreading
 
         self.used_cpsat = True
-        answer = best_spreading(spread, start, rows)
+        is_bounded = spread.host is not None and spread.reach != "own" and bool(spread.objectives)
+        if is_bounded and start is not None and not (self.use_cpsat or rows):
+            answer: Spreading | None = best_within(spread, start)
+        else:
+            answer = best_spreading(spread, start, rows)
         self.all_proven &= answer is None or answer.is_proven
         return answer
 

@@ -11,7 +11,7 @@ from kvplan.models.engines.partitions import before_last, last_ones
 from kvplan.models.place import STAGED
 from kvplan.models.units import human_bytes
 from kvplan.solver.place.search.placement_search import Placed, PlaceSearch
-from kvplan.solver.place.search.spread import Spread, Spreading, measure
+from kvplan.solver.place.search.spread import Spread, Spreading, measure, short_by
 from kvplan.solver.place.slot_program import Program
 
 KEPT: dict[Part, int] = {"MOE": 0, "ATTN": 0, "UP": 1, "GATE": 2}
@@ -64,6 +64,26 @@ def _llamacpp(program: Program, found: Placed) -> Iterator[tuple[str, str]]:
         yield f"--n-cpu-moe {number}", _told(spread, answer, measure(spread, answer).used[1:])
 
 
+def note_of_fit(program: Program, found: Placed, picoseconds: int | None) -> tuple[str, ...]:
+    """What to ask for where --fit is faster: it lets experts overflow to the next card."""
+    place = program.place
+    spread = program.spread(found.values, ("speed",))
+    is_own = place.experts == "own" and place.unit == "tensor" and not place.mirror
+    if place.engine != "llama.cpp" or not is_own or spread is None or spread.host != 0:
+        return ()
+    if not picoseconds or len(spread.slots) == len(program.runs):
+        return ()
+    answer = _of_fit(spread, fit(_slots(spread), _devices(spread)))
+    told = measure(spread, answer)
+    if any(short_by(spread, told)) or told.picoseconds >= picoseconds:
+        return ()
+    faster = tokens_a_second(told.picoseconds)
+    return (
+        f"--fit is faster here, {faster} tokens/s: it puts experts on the next card too, as "
+        "experts: next in place allows",
+    )
+
+
 def _slots(spread: Spread) -> list[SlotBytes]:
     return [SlotBytes(slot.held, tuple(t.bytes for t in slot.experts)) for slot in spread.slots]
 
@@ -106,6 +126,10 @@ def _told(spread: Spread, answer: Spreading, used: Sequence[int]) -> str:
     speed = tokens_a_second(measure(spread, answer).picoseconds)
     over = max(u - spread.spaces[at].room for at, u in zip(spread.cards, used, strict=True))
     short = f"; over by {human_bytes(over)}" if over > 0 else ""
+    assert spread.host is not None
+    host = spread.spaces[spread.host]
+    over = measure(spread, answer).used[spread.host] - host.room
+    short += f"; over by {human_bytes(over)} on {host.name}" if over > 0 else ""
     layers, experts = ",".join(map(str, slots)), ",".join(map(str, held))
     return f"slots {layers}; experts {experts}; {speed} tokens/s{short}"
 

@@ -189,9 +189,9 @@ class _Branch:
         """Alike gain per byte: the largest sum of bytes, as a set of bits."""
         sums, steps = 1, list[tuple[int, int, int]]()
         mask = (1 << left + 1) - 1
-        for at, number, size in self._portions(unit):
+        for at, number, width in portions(self.items, unit):
             steps.append((at, number, sums))
-            sums |= sums << number * size & mask
+            sums |= sums << width & mask
         total, taken = sums.bit_length() - 1, [0] * len(self.items)
         for at, number, before in reversed(steps):
             if not before >> total & 1:
@@ -204,8 +204,8 @@ class _Branch:
         wide = sum(item.gain * item.number for item in self.items) >= 2**62
         dtype: Any = object if wide else np.int64
         best, steps = np.zeros(left + 1, dtype=dtype), list[tuple[int, int, Any]]()
-        for at, number, size in self._portions(unit):
-            width, gain = number * size, number * self.items[at].gain
+        for at, number, width in portions(self.items, unit):
+            gain = number * self.items[at].gain
             if width > left:
                 continue
             raised = best.copy()
@@ -219,13 +219,14 @@ class _Branch:
                 left -= number * self.items[at].bytes // unit
         return tuple(taken)
 
-    def _portions(self, unit: int) -> list[tuple[int, int, int]]:
-        """Counts as 1, 2, 4, ... and a rest, which make every number up to the count."""
-        found = []
-        for at, item in enumerate(self.items):
-            left, part = item.number, 1
-            while left:
-                number = min(part, left)
-                found.append((at, number, item.bytes // unit))
-                left, part = left - number, 2 * part
-        return found
+
+def portions(items: Sequence[Item], unit: int) -> list[tuple[int, int, int]]:
+    """Position, number and width: counts as 1, 2, 4, ... and a rest, which make every number."""
+    found = []
+    for at, item in enumerate(items):
+        left, part = item.number, 1
+        while left:
+            number = min(part, left)
+            found.append((at, number, number * item.bytes // unit))
+            left, part = left - number, 2 * part
+    return found
