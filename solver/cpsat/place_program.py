@@ -122,7 +122,7 @@ class SpreadProgram:
 
     def kept(self, at: int, k: int) -> Any:
         """Experts of a kind on a card, whatever their slice."""
-        return sum(var for (_, to, kind), var in self.moved.items() if (to, kind) == (at, k))
+        return sum(self.moved[own, at, k] for own in self.places if at in self.spread.may_hold(own))
 
     def _apart(self, own: int) -> Any:
         """Layers of a slice with an expert elsewhere: of each kind of layer, the most missing."""

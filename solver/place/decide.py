@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.models.errors import InvalidProblem
@@ -56,6 +57,7 @@ class Decide:
         self.program, self.use_cpsat, self.partition = program, use_cpsat, partition
         self.all_proven = True
         self.used_cpsat = False
+        self.gap = Fraction(0)
         self._known: dict[object, Decision | None] = {}
 
     def __call__(
@@ -120,6 +122,7 @@ class Decide:
         else:
             answer = best_spreading(spread, start, rows)
         self.all_proven &= answer is None or answer.is_proven
+        self.gap = Fraction(0) if answer is None else answer.gap
         return answer
 
     def _rows(self, names: list[str]) -> tuple[Row, ...]:

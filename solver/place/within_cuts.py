@@ -6,7 +6,8 @@ from kvplan.models.errors import SolverError
 from kvplan.solver.place.search.reach_bound import ReachBound
 from kvplan.solver.place.search.spread import Spread, Spreading
 
-FIRST_SLICE, SLICE = 0.3, 3.0  # deterministic time, of the path's own cuts and of all that are left
+FIRST_SLICE, SLICE = 0.2, 3.0  # deterministic time, of the path's own cuts and of all that are left
+SHORT_SLICE, LARGE = 0.5, 320  # where slots x spaces are more, proofs are rare
 
 
 def best_within(spread: Spread, start: Spreading) -> Spreading:
@@ -33,8 +34,10 @@ def best_within(spread: Spread, start: Spreading) -> Spreading:
     cuts = bound.cuts(best)
     if cuts.is_closed:
         return best._replace(is_proven=True)
-    found = best_spreading(spread, best, ends=cuts.ends, least=cuts.least, slice_time=SLICE)
+    time = SHORT_SLICE if len(spread.slots) * len(spread.spaces) > LARGE else SLICE
+    found = best_spreading(spread, best, ends=cuts.ends, least=cuts.least, slice_time=time)
     if found is None:
         return best._replace(is_proven=True)
-    is_better = bound.cost(found) < bound.cost(best)  # the cuts hold worse ones, too
-    return found if is_better else best._replace(is_proven=found.is_proven)
+    if bound.cost(found) >= bound.cost(best):  # the cuts hold worse ones, too
+        found = best._replace(is_proven=found.is_proven)
+    return found if found.is_proven else found._replace(gap=bound.gap(found, cuts.least))

@@ -7,6 +7,7 @@ the placement solved inside; no product of the two is ever modelled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Literal, NamedTuple, cast
 
 from kvplan.models import Problem
@@ -17,11 +18,12 @@ from kvplan.solver.place.slot_program import Program, Values
 
 
 class Placed(NamedTuple):
-    """The values, the decision, and whether every step was a proof."""
+    """The values, the decision, whether every step was a proof, and what a better one may save."""
 
     values: Values
     decision: Decision
     is_proven: bool
+    gap: Fraction = Fraction(0)
 
 
 class Step(NamedTuple):
@@ -81,7 +83,8 @@ class PlaceSearch:
         if PIPELINED in program.place.used:
             copied = self.decide(values, objectives, pipelined=True)
             decision = copied if copied is not None else decision
-        return Placed(values, decision, self.decide.all_proven)
+        gap = Fraction(0) if self.decide.all_proven else self.decide.gap
+        return Placed(values, decision, self.decide.all_proven, gap)
 
     def _goals(self) -> Iterator[str]:
         """The user's, fitted requests, the chunk, the placement's own, pools that fill raises."""

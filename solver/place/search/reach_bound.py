@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,14 @@ class ReachBound:
         ticks = int(told.seconds * clock.per_second) + clock.hop
         packed = self.path.packed(told.layers_off, told.experts_off, ticks, 0)
         return int(packed) + told.spaces
+
+    def gap(self, answer: Spreading, least: int) -> Fraction:
+        """Share of the first objective that lies between an answer and its bound."""
+        told = measure(self.spread, answer)
+        ticks = int(told.seconds * self.path.clock.per_second)
+        worth = {"layers_on_gpu": told.layers_off, "experts_on_gpu": told.experts_off}
+        cost = worth.get(self.spread.objectives[0], ticks)
+        return Fraction(max(0, cost - least), cost) if cost else Fraction(0)
 
     def cuts(self, answer: Spreading | None) -> Cuts:
         """Cuts of placements that are better than an answer, or of the cheapest path without."""

@@ -116,11 +116,13 @@ class Spreading(NamedTuple):
     ends : first slot behind each space's slice.
     experts : by slot, the space of each tensor.
     is_proven : nothing is better, by the search or by CP-SAT.
+    gap : share of the first objective that a better answer may save at most; 0: none is known.
     """
 
     ends: tuple[int, ...]
     experts: tuple[tuple[int, ...], ...]
     is_proven: bool = False
+    gap: Fraction = Fraction(0)
 
     def spaces(self) -> list[int]:
         """Space of each slot."""

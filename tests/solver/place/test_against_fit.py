@@ -81,6 +81,7 @@ def test_next_never_loses(monkeypatch: pytest.MonkeyPatch) -> None:
         others = [measure(spread, each).seconds for each in (own, theirs) if each is not None]
         assert not any(short_by(spread, measure(spread, mine)))
         assert measure(spread, mine).seconds <= min(others)
+        assert mine.is_proven != (mine.gap > 0)
 
 
 def test_a_note_says_that_next_would_gain() -> None:
