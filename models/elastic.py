@@ -119,7 +119,8 @@ class Staging(Frozen):
     )
     request: Name | None = Field(
         default=None,
-        description="whose capacity the context is; may be left out when there is one request",
+        description="whose capacity the context is (0 where its count is 0); "
+        "may be left out when there is one request",
     )
     granule: StagingGranule = Field(
         default=1, description="rounded up to a multiple, or to a power of two"

@@ -15,8 +15,8 @@ from kvplan.models.ranks import Rank, RankMemory, Share, at_rank
 from kvplan.models.units import human_bytes
 from kvplan.solver.answer.context_wording import context_note
 from kvplan.solver.answer.in_use import bytes_by_phase
+from kvplan.solver.formulate.context_staging import context_tokens
 from kvplan.solver.formulate.formulation import Formulation
-from kvplan.solver.formulate.workspaces import context_tokens
 
 NOT_GIVEN = "not given"  # of a term of the quota that counts 0 B
 _GUESSED = "(estimated"
@@ -227,7 +227,7 @@ def _staging(formulation: Formulation, rank: Rank, point: Point) -> Iterator[Led
 def _context(formulation: Formulation, entry: Staging, point: Point) -> int:
     """The context of an entry at a point: its request's capacity."""
     place = formulation.problem.context_of(entry)
-    fitted = None if place is None else formulation.fitted_at.get(place)
-    if fitted is None:
-        return context_tokens(formulation.problem, entry)
-    return point.capacities[fitted]
+    fitted, asked = None, context_tokens(formulation.problem, entry)
+    if place is not None and asked:
+        fitted = formulation.fitted_at.get(place)
+    return asked if fitted is None else point.capacities[fitted]

@@ -42,7 +42,7 @@ def fitted_of(batch: Batch, index: int) -> Fitted:
 def contexts_of(problem: Problem) -> list[tuple[int, int | None]]:
     """By staging entry, the capacity that it follows, and which fitted request's that is.
 
-    Empty where no entry follows one; 0 tokens for an entry that does not.
+    Empty where no entry follows one; 0 tokens for an entry that does not, or where none runs.
     """
     entries = problem.prefill.staging if problem.prefill is not None else ()
     if not entries or not any(entry.has_context for entry in entries):
@@ -50,10 +50,9 @@ def contexts_of(problem: Problem) -> list[tuple[int, int | None]]:
     known, fitted = list[tuple[str, int, int | None]](), 0
     for batch in problem.batches:
         for index, request in enumerate(batch.requests):
-            is_open = request.fit == "capacity"
-            known.append(
-                (request_name(batch, index), request.capacity, fitted if is_open else None)
-            )
+            is_open, name = request.fit == "capacity", request_name(batch, index)
+            if request.count != 0:
+                known.append((name, request.capacity, fitted if is_open else None))
             fitted += request.fit != "none"
     found: list[tuple[int, int | None]] = []
     for entry in entries:

@@ -10,7 +10,7 @@ from kvplan.models import Problem
 from kvplan.models.base import ByStage
 from kvplan.models.elastic import Consumer, Option
 from kvplan.models.ranks import Rank, at_rank
-from kvplan.solver.formulate.workspaces import (
+from kvplan.solver.formulate.context_staging import (
     Requests,
     context_tokens,
     entries_on,

@@ -30,6 +30,7 @@ from kvplan.solver.formulate.cache_rules import (
     pool_rules,
     running_rule,
 )
+from kvplan.solver.formulate.context_staging import has_contexts
 from kvplan.solver.formulate.objectives import (
     fill_batch,
     fill_mix,
@@ -39,7 +40,6 @@ from kvplan.solver.formulate.objectives import (
     numbered_variables,
     objectives,
 )
-from kvplan.solver.formulate.workspaces import has_contexts
 
 MOST_OPTIONS = 4096
 MOST_LOW_POINTS = 50_000  # capacities at which the need of several windows may be least

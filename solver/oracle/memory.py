@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from kvplan.models.elastic import Consumer, Experts, Option, Staging
 from kvplan.models.pools import Pool
-from kvplan.models.problem import Problem
+from kvplan.models.problem import Problem, request_name
 from kvplan.models.ranks import Rank, RankMemory, Share
 
 MIB, GIB = 2**20, 2**30
@@ -116,7 +116,13 @@ def contexts_of(problem: Problem, capacities: Mapping[tuple[str, str], int]) -> 
     entries = () if problem.prefill is None else problem.prefill.staging
     if all(entry.per_token_context is None and not entry.context_table for entry in entries):
         return ()
-    held = {name: tokens for (_, name), tokens in capacities.items()}
+    absent = [
+        (batch.name, request_name(batch, index))
+        for batch in problem.batches
+        for index, request in enumerate(batch.requests)
+        if request.count == 0
+    ]
+    held = {at[1]: 0 if at in absent else tokens for at, tokens in capacities.items()}
     only = max(held.values(), default=0)  # an entry that names no request stands beside one alone
     return [only if entry.request is None else held.get(entry.request, 0) for entry in entries]
 

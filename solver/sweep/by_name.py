@@ -28,10 +28,10 @@ from kvplan.solver.sweep.named_scenarios import (
     check_ends,
     columns_of,
     declared,
-    followed_capacities,
+    followed_figures,
     quotas_of,
     scenarios_of,
-    with_capacity,
+    with_figure,
     with_requested,
 )
 
@@ -110,7 +110,7 @@ class Group:
     rows: Array  # scenarios [member]
     granules: Mapping[str, int]  # "auto", by rank
     requested: int | None  # a chunk that the problem has no candidate for
-    capacities: Mapping[str, int]  # by request of given capacity that some staging follows
+    followed: Mapping[str, int]  # given capacities and counts that some staging follows
 
     def scenarios(
         self, problem: Problem, columns: Mapping[str, Any]
@@ -118,8 +118,8 @@ class Group:
         """The group's formulation, and its scenarios with the instance that they vary."""
         if self.requested is not None:
             problem = with_requested(problem, self.requested)
-        for name, capacity in self.capacities.items():
-            problem = with_capacity(problem, name, capacity)
+        for column, figure in self.followed.items():
+            problem = with_figure(problem, column, figure)
         formulation = formulate(problem, Held(self.granules, {}))
         mine = {
             name: [column[row] for row in self.rows]
@@ -179,8 +179,8 @@ def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list
         known = np.isin(columns["prefill"], np.asarray(problem.prefill.candidates))
         requested = np.where(known, 0, columns["prefill"])
         keys.append(requested)
-    followed = followed_capacities(problem, columns)
-    keys += [columns[f"capacity:{name}"] for name in followed]
+    followed = followed_figures(problem, columns)
+    keys += followed.values()
     groups = []
     for rows in _alike(keys, number):
         granules: dict[str, int] = {}
@@ -189,8 +189,8 @@ def groups_of(problem: Problem, columns: Mapping[str, Any], number: int) -> list
                 rank.name: auto_granule(int(quota))
                 for rank, quota in zip(problem.ranks, quotas[rows[0]], strict=True)
             }
-        capacities = {name: int(columns[f"capacity:{name}"][rows[0]]) for name in followed}
-        groups.append(Group(rows, granules, int(requested[rows[0]]) or None, capacities))
+        mine = {name: int(column[rows[0]]) for name, column in followed.items()}
+        groups.append(Group(rows, granules, int(requested[rows[0]]) or None, mine))
     return groups
 
 

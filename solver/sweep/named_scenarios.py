@@ -118,22 +118,28 @@ def _with_figure(problem: Problem, what: str, place: tuple[int, int], figure: in
     return Problem.model_validate(data)
 
 
-def followed_capacities(problem: Problem, columns: Mapping[str, Any]) -> list[str]:
-    """Requests of given capacity that vary in it while some staging follows it."""
+def followed_figures(problem: Problem, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """What a formulation needs to know of the requests that some staging follows, by column.
+
+    Of a given capacity that varies the capacity, of a given count whether there are any.
+    """
     entries = () if problem.prefill is None else problem.prefill.staging
     places = {problem.context_of(entry) for entry in entries if entry.has_context}
-    return [
-        name
-        for name, (b, r) in _requests(problem).items()
-        if (b, r) in places
-        and f"capacity:{name}" in columns
-        and problem.batches[b].requests[r].fit != "capacity"
-    ]
+    found: dict[str, Any] = {}
+    for name, (b, r) in _requests(problem).items() if places else ():
+        fit = problem.batches[b].requests[r].fit
+        capacity, count = f"capacity:{name}", f"count:{name}"
+        if (b, r) in places and capacity in columns and fit != "capacity":
+            found[capacity] = columns[capacity]
+        if (b, r) in places and count in columns and fit != "count":
+            found[count] = np.minimum(columns[count], 1)
+    return found
 
 
-def with_capacity(problem: Problem, name: str, capacity: int) -> Problem:
-    """The problem with another capacity of a request, the tokens in flight unchanged."""
-    return _with_figure(problem, "capacity", _requests(problem)[name], capacity)
+def with_figure(problem: Problem, column: str, figure: int) -> Problem:
+    """The problem with another capacity or count; the tokens in flight stay."""
+    what, _, name = column.partition(":")
+    return _with_figure(problem, what, _requests(problem)[name], figure)
 
 
 def declared(problem: Problem, names: Iterable[str]) -> Problem:

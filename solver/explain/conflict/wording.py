@@ -125,7 +125,8 @@ def least_context(problem: Problem, entry: Staging) -> int:
     if place is None:
         return 0
     batch = problem.batches[place[0]]
-    return least_capacity(batch.requests[place[1]], batch.shared_prefix)
+    request = batch.requests[place[1]]
+    return least_capacity(request, batch.shared_prefix) if request.count != 0 else 0
 
 
 def _chunk_floor(problem: Problem, _: Held | None) -> tuple[str, str]:

@@ -119,7 +119,9 @@ class Space:
         fitted = self.problem.fitted("capacity")
         entries = () if self.problem.prefill is None else self.problem.prefill.staging
         named = [e.request or next(iter(fitted), "") for e in entries if e.has_context]
-        open_names = [name for name in dict.fromkeys(named) if name in fitted]
+        open_names = [
+            name for name in dict.fromkeys(named) if name in fitted and fitted[name][1].count != 0
+        ]
         axes = [[*self._axis(f"capacity:{name}")[1]] for name in open_names]
         lines = [
             (chunk, self._contexts(dict(zip(open_names, values, strict=True))))

@@ -12,6 +12,8 @@ from kvplan.solver.oracle import Best, best, check
 from kvplan.solver.verify import violations
 from support.decisions import expected, found
 from support.extended import PARTS, extended_problem
+from support.infeasible import works
+from support.solvers import refusal_of
 
 INSTANCES = 192
 MOST_CELLS = 400_000
@@ -58,6 +60,21 @@ def test_solvers_equal_the_oracle(part: str) -> None:
         feasible += truth is not None
     assert compared > INSTANCES * 0.9
     assert INSTANCES // 3 < feasible < compared
+
+
+@pytest.mark.parametrize("part", ["contexts", "running"])
+def test_every_remedy_works(part: str) -> None:
+    tried = 0
+    for seed in range(INSTANCES // 3):
+        data = extended_problem(seed, part)
+        try:
+            refusal = refusal_of(Problem.model_validate(data))
+        except InvalidProblem:
+            continue
+        for remedy in refusal.remedies if refusal is not None else ():
+            assert works(data, f"{remedy.change}={remedy.to}"), (seed, remedy)
+            tried += 1
+    assert tried > 20
 
 
 @pytest.mark.parametrize("part", PARTS)

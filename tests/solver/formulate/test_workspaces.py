@@ -13,10 +13,12 @@ from kvplan.kernels.instance import POW2, Part, Workspace
 from kvplan.kernels.workspace import AtChunk, workspace_bytes
 from kvplan.models import Problem
 from kvplan.solver import Planner, need, plan
+from kvplan.solver.oracle import best
 from kvplan.solver.sweep.by_name import fit
 from support.bad import refused as lines
+from support.decisions import expected, found
 from support.micro import micro, one
-from support.solvers import agreed, changed, refused
+from support.solvers import agreed, changed, refusal_of, refused
 
 # ik_llama.cpp #237, exo #1048, sglang #18263: a workspace of 64 B x chunk x context, both free.
 SCORES: dict[str, Any] = {
@@ -151,6 +153,14 @@ def test_the_context_of_a_count_and_of_a_placeholder_is_what_is_asked() -> None:
     assert agreed(micro(100, **empty)).ranks[0].phases["prefill"] == 100
 
 
+@pytest.mark.parametrize("fit", [{}, {"fit": "capacity"}])
+def test_a_request_that_does_not_run_has_no_context(fit: dict[str, Any]) -> None:
+    sections = staged({"per_token_context": 1, "base": 3}, chunks=[2]) | one(8, count=0, **fit)
+    answer = agreed(micro(100, **sections, fill="none"))
+    assert answer.ranks[0].phases["prefill"] == 3
+    assert answer.ranks[0].ledger[-1].note == "1 B x 2 x 0 tokens of q"
+
+
 def test_two_requests_with_a_workspace_each() -> None:
     requests = [
         {"name": name, "capacity": 60, "fit": "capacity", "count": count}
@@ -188,6 +198,24 @@ def test_live_windows_beside_a_workspace() -> None:
     sections = staged({"per_token_context": "1/2"}, chunks=[1, 3]) | one(200, fit="capacity")
     for quota in range(40, 140, 7):
         agreed(micro(quota, caches=[window], **sections))
+
+
+@pytest.mark.parametrize("rate", ["1/4", 1])
+def test_the_least_blocks_are_not_the_least_staging(rate: Any) -> None:
+    """Of an open capacity a larger value may need fewer blocks, and more of the workspace."""
+    windows = [
+        {"name": f"w{t}", "pool": "p", "kind": "window", "keep": "live", "window": reach}
+        | {"tokens_per_block": t}
+        for t, reach in ((2, 7), (3, 11), (5, 4))
+    ]
+    sections = staged({"per_token_context": rate}, chunks=[1])
+    sections |= one(60, 58, fit="capacity", min_capacity=14)
+    for quota in range(100, 160, 3):
+        problem = micro(quota, caches=windows, goals=["blocks:p"], **sections)
+        truth, refusal = best(problem), refusal_of(problem)
+        assert (truth is None) == (refusal is not None)
+        if truth is not None:
+            assert found(agreed(problem)) == expected(truth)
 
 
 def test_a_resize_holds_the_context() -> None:
@@ -237,10 +265,16 @@ def test_sweeps_go_one_by_one_and_say_so() -> None:
     ]
     entries = [{"per_token_context": 1, "request": name} for name in ("open", "given")]
     sections = {"batches": [{"name": "x", "requests": requests}], **staged(*entries, chunks=[1, 3])}
-    vary = {"quota": [150, 200, 290, 290], "capacity:given": [8, 9, 20, 3]}
+    vary = {
+        "quota": [150, 200, 290, 290, 290, 290],
+        "capacity:given": [8, 9, 20, 3, 3, 3],
+        "count:given": [1, 1, 1, 1, 0, 2],
+        "count:open": [1, 1, 1, 1, 2, 0],
+    }
     swept = fit(micro(**sections), vary)
     assert [note.partition(":")[0] for note in swept.notes] == ["scenarios solved one by one"]
-    for row, (quota, given) in enumerate(zip(*vary.values(), strict=True)):
+    for row, (quota, given, *counts) in enumerate(zip(*vary.values(), strict=True)):
+        requests[0]["count"], requests[1]["count"] = counts[1], counts[0]
         requests[1]["capacity"] = given
         answer = plan(micro(quota, **sections))
         assert swept.capacities[row, 0] == answer.requests[0].capacity

@@ -21,9 +21,10 @@ def has_contexts(problem: Problem) -> bool:
 
 
 def context_tokens(problem: Problem, entry: Staging) -> int:
-    """The context of an entry, as asked: the capacity of its request; 0 without one."""
+    """The context of an entry, as asked: the capacity of its request; 0 where none of it runs."""
     place = problem.context_of(entry) if entry.has_context else None
-    return 0 if place is None else problem.batches[place[0]].requests[place[1]].capacity
+    request = None if place is None else problem.batches[place[0]].requests[place[1]]
+    return 0 if request is None or request.count == 0 else request.capacity
 
 
 def entries_on(problem: Problem, stage: int) -> tuple[list[Staging], list[list[Staging]]]:
@@ -43,7 +44,8 @@ def entries_on(problem: Problem, stage: int) -> tuple[list[Staging], list[list[S
 def _is_open(problem: Problem, entry: Staging) -> bool:
     """Whether the capacity that an entry follows is a variable."""
     place = problem.context_of(entry)
-    return place is not None and problem.batches[place[0]].requests[place[1]].fit == "capacity"
+    request = None if place is None else problem.batches[place[0]].requests[place[1]]
+    return request is not None and request.fit == "capacity" and request.count != 0
 
 
 def workspaces_of(
