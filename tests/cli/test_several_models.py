@@ -145,6 +145,19 @@ def test_explain_names_the_model_that_is_short(
     assert "tensor-parallel" not in told.out
 
 
+def test_an_automatic_length_is_what_the_sharing_leaves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = A.replace("15.3", "62").replace("32768", "auto") + f" {B.replace('8192', 'auto')}"
+    data = document(capsys, f"--json {line}")
+    assert [model["asked_tokens"] for model in data["models"]] == [40960, 40960]
+    assert not data["fits"]
+    lengths = [start["flags"]["--max-model-len"] for start in data["starts"]]
+    assert lengths == [str(data["contexts"]["alike"][label]) for label in ("A", "B")]
+    first = document(capsys, f"--json --share priority {line}")
+    assert first["starts"][0]["flags"]["--max-model-len"] == str(data["contexts"]["A first"]["A"])
+
+
 def test_a_given_utilization_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     line = f"{A} --gpu-memory-utilization 0.4 {B} --gpu-memory-utilization 0.5"
     data = document(capsys, f"--json {line}")

@@ -171,6 +171,7 @@ def _requests(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
         requests = [one for batch in part.problem.batches for one in batch.requests]
         for request in requests:
             entry = request.model_dump(mode="json", exclude_unset=True)
+            entry.pop("fit", None)  # --max-model-len auto asks for the model's length
             yield {**entry, "name": request_name(part, request.name), "caches": caches}
 
 
