@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvplan.models.elastic import Consumer, Experts, Option, Prefill
-from kvplan.models.pools import PoolFigures
+from kvplan.models.pools import Pool, PoolFigures
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
 
@@ -133,6 +133,17 @@ def rounded(count: int, granule: int) -> int:
     if granule != POW2:
         return -(-count // granule) * granule
     return 2 ** len(f"{count - 1:b}") if count > 1 else count
+
+
+def is_too_large(pool: Pool, ranks: Sequence[Rank], blocks: int) -> bool:
+    """Whether an allocation of a buffer exceeds its max_bytes; the granule of that is no "auto"."""
+    for buffer in pool.layout:
+        if buffer.max_bytes is not None:
+            granule = GRANULES.get(buffer.granule, buffer.granule)
+            block = max([figure_on(rank, buffer.bytes) for rank in ranks])
+            if rounded(blocks * block, granule) > buffer.max_bytes:
+                return True
+    return False
 
 
 def layer_bytes(experts: Experts | None, slots: int | None) -> int:

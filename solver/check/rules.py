@@ -6,21 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from kvplan.models.pools import Buffer
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank
 from kvplan.models.units import exact_bytes
 from kvplan.solver.check.needs import BatchNeed, SplitNeed, alone, rules_of, structural_floors
 from kvplan.solver.check.phase_bytes import (
-    GRANULES,
     auto_granule,
-    figure_on,
+    is_too_large,
     layer_bytes,
     layouts_of,
     limits_of,
     pool_bytes,
     quota_of,
-    rounded,
     slots_bytes,
     staging_bytes,
 )
@@ -164,17 +161,9 @@ class Check:
             if usable % pool.multiple_of or (most is not None and usable > most):
                 yield f"pool {pool.name} has {usable} blocks: not a multiple, or above max_blocks"
         for at in self._limited:
-            pool, allocated = self.problem.pools[at], blocks[at]
-            for buffer in pool.layout:
-                if any(self._is_too_large(buffer, rank, allocated) for rank in self.problem.ranks):
-                    yield f"pool {pool.name} has {allocated} blocks, above max_bytes of a buffer"
-
-    def _is_too_large(self, buffer: Buffer, rank: Rank, blocks: int) -> bool:
-        """Whether an allocation exceeds the largest one; its granule is no "auto"."""
-        if buffer.max_bytes is None:
-            return False
-        granule = GRANULES.get(buffer.granule, buffer.granule)
-        return rounded(blocks * figure_on(rank, buffer.bytes), granule) > buffer.max_bytes
+            pool = self.problem.pools[at]
+            if is_too_large(pool, self.problem.ranks, blocks[at]):
+                yield f"pool {pool.name} has {blocks[at]} blocks, above max_bytes of a buffer"
 
     def _values(self, decisions: Decisions, raws: list[list[int]]) -> dict[str, int]:
         """Every variable of a goal or constraint; copies = min floor(usable x use / raw)."""
