@@ -223,9 +223,8 @@ class Check:
         problem, experts = self.problem, self.problem.experts
         known: dict[tuple[int, int], int] = {}
         layers = [layer_bytes(experts, each) for each in (decisions.slots, decisions.kept)]
-        running, contexts = decisions.running or 0, list[int]()
-        for tokens, fitted in self._contexts:
-            contexts.append(tokens if fitted is None else decisions.fitted[fitted][0])
+        running, sizes_of = decisions.running or 0, decisions.fitted
+        contexts = [n if at is None else sizes_of[at][0] for n, at in self._contexts]
         rows = zip(problem.ranks, quotas, self._limits, self._layouts, strict=True)
         for rank, quota, limits, layout in rows:
             alike = id(layout), self._auto(rank, quota)
