@@ -11,9 +11,9 @@ from typing import Any
 from kvplan.models.engines.checkpoint.gguf_file import is_gguf, read_gguf
 from kvplan.models.engines.checkpoint.gguf_layers import gguf_architecture
 from kvplan.models.engines.checkpoint.weights import Weights, folder_weights
+from kvplan.models.engines.config.config_overrides import Overrides, laid_over, overridden_positions
 from kvplan.models.engines.config.sections import text_fields
 from kvplan.models.engines.config.understood import check_heeded, check_understood
-from kvplan.models.engines.config_overrides import Overrides, laid_over, overridden_positions
 from kvplan.models.engines.families import READERS
 from kvplan.models.engines.families.fields import Fields
 from kvplan.models.engines.families.unserved import why_not

@@ -16,7 +16,7 @@ from kvplan.models import InvalidProblem
 from kvplan.models.engines import sglang, vllm
 from kvplan.models.engines.architecture import load_model
 from kvplan.models.engines.command_line.settings import read_settings
-from kvplan.models.engines.config_overrides import Overrides
+from kvplan.models.engines.config.config_overrides import Overrides
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.sglang.launch.context import model_context
 from kvplan.models.engines.trtllm.lengths import model_length as trtllm_length

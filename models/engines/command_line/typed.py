@@ -9,7 +9,7 @@ from typing import Any, Literal
 from kvplan.models.engines.cards import machine_of, total_bytes
 from kvplan.models.engines.command_line.launch_line import Dialect
 from kvplan.models.engines.command_line.settings import read_settings
-from kvplan.models.engines.config_overrides import Overrides
+from kvplan.models.engines.config.config_overrides import Overrides
 from kvplan.models.engines.estimates import Estimate
 from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.unified import BEYOND
