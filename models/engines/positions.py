@@ -1,6 +1,6 @@
 """The positions that a config declares: its lengths by key, and how rotary positions are scaled.
 
-What an engine makes of them is its own rule (`vllm/launch/lengths.py`, `sglang/launch/context.py`,
+What an engine makes of them is its own rule (`vllm/max_model_len.py`, `sglang/launch/context.py`,
 `trtllm/lengths.py`).
 """
 

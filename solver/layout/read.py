@@ -11,9 +11,9 @@ from kvplan.models.engines.registry import Settings
 from kvplan.models.engines.vllm.dump import server_of_dump
 from kvplan.models.engines.vllm.dump_faults import dump_faults
 from kvplan.models.engines.vllm.launch.defaults import kernel_block
-from kvplan.models.engines.vllm.launch.lengths import check_length
 from kvplan.models.engines.vllm.launch.server import Server, server_of
 from kvplan.models.engines.vllm.launch.versions import NEWEST
+from kvplan.models.engines.vllm.max_model_len import check_length
 from kvplan.models.engines.vllm.paging.page_question import question_of
 from kvplan.models.layouts import LayoutQuestion, PageLayout
 from kvplan.models.reading.faults import first_faults

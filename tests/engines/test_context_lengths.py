@@ -20,8 +20,8 @@ from kvplan.models.engines.config.config_overrides import Overrides
 from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.sglang.launch.context import model_context
 from kvplan.models.engines.trtllm.lengths import model_length as trtllm_length
-from kvplan.models.engines.vllm.launch.lengths import length_tokens, model_length
 from kvplan.models.engines.vllm.launch.versions import version_of
+from kvplan.models.engines.vllm.max_model_len import length_tokens, model_length
 from support.cli import run_kvplan
 from support.vllm_server import CONFIGS
 

@@ -11,8 +11,8 @@ from kvplan.models.engines.layers import Architecture
 from kvplan.models.engines.vllm.budget import estimates
 from kvplan.models.engines.vllm.figures import concurrency, gib, printed_tokens
 from kvplan.models.engines.vllm.launch.choices import labels, laid_over, variants
-from kvplan.models.engines.vllm.launch.lengths import check_length
 from kvplan.models.engines.vllm.launch.server import Server, server_of
+from kvplan.models.engines.vllm.max_model_len import check_length
 from kvplan.models.engines.vllm.pool_problem import POOL, longest_length
 from kvplan.models.engines.vllm.refusals import STATES, largest_requests, refused
 from kvplan.models.plan import Plan

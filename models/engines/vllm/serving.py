@@ -9,11 +9,11 @@ from kvplan.models.engines.layers import Architecture, Compressed
 from kvplan.models.engines.vllm.block_groups import Serving
 from kvplan.models.engines.vllm.launch.attention_config import attention_backend
 from kvplan.models.engines.vllm.launch.defaults import sequences, step_tokens
-from kvplan.models.engines.vllm.launch.lengths import length_tokens
 from kvplan.models.engines.vllm.launch.retired import check_supported
 from kvplan.models.engines.vllm.launch.runner import batches_in_flight
 from kvplan.models.engines.vllm.launch.speculation import speculation
 from kvplan.models.engines.vllm.launch.versions import Version, version_of
+from kvplan.models.engines.vllm.max_model_len import length_tokens
 from kvplan.models.errors import InvalidProblem
 
 

@@ -26,13 +26,13 @@ from kvplan.models.engines.vllm.launch.defaults import (
     step_tokens,
     utilization,
 )
-from kvplan.models.engines.vllm.launch.lengths import length_lines, length_tokens
 from kvplan.models.engines.vllm.launch.model_dtype import model_dtype
 from kvplan.models.engines.vllm.launch.retired import retired_text
 from kvplan.models.engines.vllm.launch.runner import async_scheduling, batches_in_flight, v2_runner
 from kvplan.models.engines.vllm.launch.speculation import Speculation, speculation
 from kvplan.models.engines.vllm.launch.state_defaults import prefix_caching, state_dtype, state_mode
 from kvplan.models.engines.vllm.launch.versions import NEWEST, Version, version_of
+from kvplan.models.engines.vllm.max_model_len import length_lines, length_tokens
 from kvplan.models.units import human_bytes
 
 

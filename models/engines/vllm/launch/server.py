@@ -14,8 +14,8 @@ from kvplan.models.engines.vllm.budget import quota_of, rank_budget
 from kvplan.models.engines.vllm.graphs import captures
 from kvplan.models.engines.vllm.launch.connectors import check_other_flags
 from kvplan.models.engines.vllm.launch.defaults import sequences
-from kvplan.models.engines.vllm.launch.lengths import length_tokens
 from kvplan.models.engines.vllm.launch.speculation import speculation
+from kvplan.models.engines.vllm.max_model_len import length_tokens
 from kvplan.models.engines.vllm.paging.alignment import stage_layers
 from kvplan.models.engines.vllm.paging.grouping import layout_of
 from kvplan.models.engines.vllm.paging.page_specs import specs_of
