@@ -24,12 +24,12 @@ from kvplan.solver.digest import question_of
 from kvplan.solver.formulate.budgets import auto_granule
 from kvplan.solver.formulate.compiled import Compiled
 from kvplan.solver.formulate.formulation import Formulation
-from kvplan.solver.place.placer import Placer
 from kvplan.solver.resize import Ranks, measured_ranks, read_quotas
 from kvplan.solver.solve.plan import check_arguments, device_of
 from kvplan.solver.solve.resizable import plan_formulation
 
 if TYPE_CHECKING:
+    from kvplan.solver.place.placer import Placer
     from kvplan.solver.solve.on_device import Kernel
 
 _MOST_RATIOS = 8  # shares that are kept
@@ -49,7 +49,7 @@ class Planner:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = as_problem(problem)
-        self._placer = None if self._problem.place is None else Placer()
+        self._placer = None if self._problem.place is None else _placer()
         if self._placer is None:
             self._own = Compiled(self._problem)
         self._has_auto = self._problem.has_auto_granules
@@ -169,3 +169,10 @@ def _declared(problem: Problem, quotas: tuple[int, ...], measured: Ranks) -> Pro
         for index, (rank, quota) in enumerate(zip(problem.ranks, quotas, strict=True))
     )
     return problem.model_copy(update={"ranks": ranks})
+
+
+def _placer() -> Placer:
+    """Import what places layers, and NumPy with it, where a problem has layers to place."""
+    from kvplan.solver.place.placer import Placer
+
+    return Placer()
