@@ -55,13 +55,14 @@ def lower_bound(state, KIND: tl.constexpr, AT: tl.constexpr):
     """The lower bound of one variable."""
     if KIND == "capacity" or KIND == "count":
         return state.low[AT]
-    if KIND == "prefill":
+    elif KIND == "prefill":
         return state.chunk
-    if KIND == "experts":
+    elif KIND == "experts":
         return state.experts
-    if KIND == "blocks":
+    elif KIND == "blocks":
         return state.blocks[AT]
-    return state.copies[AT]
+    else:
+        return state.copies[AT]
 
 
 @triton.jit
@@ -69,11 +70,12 @@ def upper_bound(state, KIND: tl.constexpr, STEP: tl.constexpr):
     """The upper bound of a count, the chunk, the slots or the copies."""
     if KIND == "count":
         return state.high[STEP[1]]
-    if KIND == "prefill":
+    elif KIND == "prefill":
         return state.chunk_most
-    if KIND == "experts":
+    elif KIND == "experts":
         return state.experts_most
-    return tl.load(state.tables + STEP[6])
+    else:
+        return tl.load(state.tables + STEP[6])
 
 
 @triton.jit
