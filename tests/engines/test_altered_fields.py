@@ -11,6 +11,7 @@ import pytest
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.architecture import read_architecture
+from kvplan.models.engines.layers import Attention
 from kvplan.models.engines.vllm.launch.server import server_of
 from support.shapes import CONFIGS
 from support.vllm_server import settings
@@ -135,3 +136,35 @@ def test_heads_say_nothing_beside_latent_vectors(name: str) -> None:
 )
 def test_a_kind_that_a_class_does_not_know_is_refused(model: str, kinds: list[str]) -> None:
     assert faults(altered(CONFIGS[model], {"layer_types": kinds})) == {"layer_types"}
+
+
+NEMOTRON_4B: dict[str, Any] = {
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "torch_dtype": "bfloat16",
+    "num_hidden_layers": 4,
+    "hybrid_override_pattern": "M-M*",
+    "hidden_size": 3072,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "mamba_num_heads": 112,
+    "mamba_head_dim": 64,
+    "n_groups": 8,
+    "ssm_state_size": 128,
+    "conv_kernel": 4,
+    "max_position_embeddings": 8192,
+}
+"""Nemotron-H-4B's sizes: heads of 128, not of 3072 / 32."""
+
+
+@pytest.mark.parametrize("named", [{}, {"attention_head_dim": 128}])
+def test_nemotron_h_may_name_its_heads_as_its_checkpoints_do(named: dict[str, int]) -> None:
+    layers = read_architecture({**NEMOTRON_4B, **named}).layers
+    assert [layer.key_dim for layer in layers if isinstance(layer, Attention)] == [128]
+
+
+@pytest.mark.parametrize("named", [{"attention_head_dim": 96}, {"head_dim": 64}])
+def test_nemotron_h_with_two_widths_is_refused(named: dict[str, int]) -> None:
+    config = {**NEMOTRON_4B, "attention_head_dim": 128, **named}
+    with pytest.raises(InvalidProblem, match=r"attention_head_dim: expected .* as head_dim"):
+        read_architecture(config)

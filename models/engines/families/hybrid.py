@@ -48,6 +48,7 @@ def nemotron_h(fields: Fields) -> list[Layer]:
     fields.require("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
     names = {"groups": "n_groups", "state": "ssm_state_size", "kernel": "conv_kernel"}
     heads, dim = fields.count("mamba_num_heads", least=1), fields.count("mamba_head_dim", least=1)
+    _check_nemotron_width(fields)
     layers: list[Layer] = []
     kinds = _nemotron_kinds(fields)
     for index, kind in enumerate(kinds):
@@ -64,6 +65,18 @@ def nemotron_h(fields: Fields) -> list[Layer]:
     start = len(kinds)
     drafted = range(start, start + drafts * attends)
     return [*layers, *(attention(fields, index, draft=True) for index in drafted)]
+
+
+def _check_nemotron_width(fields: Fields) -> None:
+    """Hold attention_head_dim, the name of Nemotron-H's own checkpoints, to head_dim.
+
+    vLLM 0.33 and SGLang 0.5.23 look at head_dim alone (128 where it is missing); llama.cpp's
+    converter takes the other name in its place. Only where both agree do all serve one width.
+    """
+    width = fields.head_dim
+    if fields.count("attention_head_dim", width, least=1) != width:
+        where, got = f"{fields.path}.attention_head_dim", fields.raw("attention_head_dim")
+        raise InvalidProblem.at(where, f"{width}, as head_dim (128 without it)", shown(got))
 
 
 def _nemotron_kinds(fields: Fields) -> list[str]:
