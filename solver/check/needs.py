@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kvplan.models.demands import Batch, Request
-from kvplan.models.goals import MixEntry
+from kvplan.models.demands import Batch
 from kvplan.models.pools import Cache
 from kvplan.models.problem import Problem
 
@@ -31,6 +31,10 @@ class Rule(NamedTuple):
     scratch: tuple[int, int, int] | None  # numerator and denominator of the fraction, rewind
 
 
+RUNNING = Rule(-1, 1, "state", 1, 1, 0, 0, 1, per_batch=False, state=0, scratch=None)
+"""A running request takes one of the last pool's blocks, which no structural floor counts."""
+
+
 def rule_of(cache: Cache, pool: int, block_tokens: int) -> Rule:
     """Read a cache, its defaults included."""
     t = (cache.tokens_per_block or block_tokens) * (cache.shards or 1)
@@ -45,44 +49,26 @@ def rule_of(cache: Cache, pool: int, block_tokens: int) -> Rule:
     return tuple.__new__(Rule, (*fields, is_shared, state, scratch))  # in half the time of Rule()
 
 
-class Rules(NamedTuple):
-    """The caches of a problem, by what they hold."""
-
-    every: Sequence[Rule]  # in the order written
-    tokens: Sequence[Rule]  # blocks of the requests with tokens
-    states: Sequence[Rule]  # blocks of every request
-    flights: Sequence[Rule]  # those of `tokens` in which a batch has one flight
-    pools: int
-
-
-def rules_of(problem: Problem) -> Rules:
-    """Read the caches of a problem."""
+def rules_of(problem: Problem) -> list[Rule]:
+    """Read the caches of a problem, and last its running requests where they are counted."""
     places: dict[str | None, int] = {pool.name: at for at, pool in enumerate(problem.pools)}
     t = problem.tokens_per_block
-    every = [rule_of(cache, places.get(cache.pool, 0), t) for cache in problem.caches]
-    return by_kind(every, len(places))
+    rules = [rule_of(cache, places.get(cache.pool, 0), t) for cache in problem.caches]
+    return [*rules, RUNNING] if problem.counts_running else rules
 
 
-def by_kind(every: Sequence[Rule], pools: int) -> Rules:
-    """Sort caches by what they hold."""
-    tokens, states = every, [rule for rule in every if rule.kind == "state"]
-    if states:
-        tokens = [rule for rule in every if rule.kind != "state"]
-    return Rules(every, tokens, states, [rule for rule in tokens if rule.per_batch], pools)
-
-
-def structural_floors(rules: Rules) -> list[int]:
+def structural_floors(rules: Sequence[Rule], pools: int) -> list[int]:
     """Usable blocks by pool whatever the batches, where a window is live (TensorRT-LLM V2).
 
     m (S + (W + t - 2)//t + 1) of a live window, m times the largest such figure of a full cache.
     """
-    live = [r.kind == "live" and r.sink + (r.window + r.t - 2) // r.t + 1 for r in rules.tokens]
-    floors, largest = [0] * rules.pools, max(live, default=0)
-    if largest:
-        for rule, blocks in zip(rules.tokens, live, strict=True):
-            floors[rule.pool] += rule.m * (blocks or (largest if rule.kind == "full" else 1))
-        for rule in rules.states:
+    live = [r.kind == "live" and r.sink + (r.window + r.t - 2) // r.t + 1 for r in rules]
+    floors, largest = [0] * pools, max(live, default=0)
+    for rule, blocks in zip(rules if largest else (), live, strict=False):
+        if rule.kind == "state":
             floors[rule.pool] += rule.m * rule.state
+        else:
+            floors[rule.pool] += rule.m * (blocks or (largest if rule.kind == "full" else 1))
     return floors
 
 
@@ -144,9 +130,12 @@ def shared_blocks(rule: Rule, shared: int, histories: Sequence[int]) -> int:
 class BatchNeed:
     """Raw blocks by pool of one batch; what the given requests hold is counted once."""
 
-    def __init__(self, rules: Rules, batch: Batch) -> None:
+    def __init__(self, rules: Sequence[Rule], pools: int, batch: Batch) -> None:
         *columns, fitted = batch.given
-        self.fitted, self._rules, self._prefix = len(fitted), rules, batch.shared_prefix
+        self.fitted, self._prefix, self._pools = len(fitted), batch.shared_prefix, pools
+        self._tokens = [rule for rule in rules if rule.kind != "state"]
+        self._states = [rule for rule in rules if rule.kind == "state"]
+        self._flights = [rule for rule in self._tokens if rule.per_batch]
         self._requests = sum(columns[2])
         if not (all(columns[0]) and all(columns[2])):  # some hold no tokens
             kept = [row for row in zip(*columns, strict=True) if row[0] and row[2]]
@@ -162,81 +151,75 @@ class BatchNeed:
         """
         if flight not in self._given:
             self._given[flight] = self.given(flight)
-        raw, prefix, rules = [*self._given[flight]], self._prefix, self._rules
+        raw, prefix = [*self._given[flight]], self._prefix
         loads = [load for load in fitted if load[0] and load[2]]  # those with tokens
         for load in loads:
             self._add(raw, load, flight)
-        for rule in rules.states:
+        for rule in self._states:
             requests = self._requests + sum([load[2] for load in fitted])
             raw[rule.pool] += rule.m * (rule.state + rule.x) * requests
         histories = self._ends + [load[1] for load in loads]
         if histories:
-            for rule in rules.flights:
+            for rule in self._flights:
                 raw[rule.pool] += rule.m * -(-(rule.flight or flight) // rule.t)
-            for rule in rules.tokens if prefix else ():
+            for rule in self._tokens if prefix else ():
                 raw[rule.pool] += rule.m * shared_blocks(rule, prefix // rule.t, histories)
         return raw
 
     def _add(self, raw: list[int], load: Load, flight: int) -> None:
         prefix, alike = self._prefix, load[2]
-        for rule in self._rules.tokens:
+        for rule in self._tokens:
             raw[rule.pool] += alike * rule.m * own_blocks(rule, load, flight, prefix)
 
     def given(self, flight: int) -> list[int]:
         """Blocks by pool that the given requests hold on their own, states apart."""
+        raw = [0] * self._pools
         if len(self._columns[0]) >= MANY:
-            return self._counted(self._arrays(flight), flight)
-        raw = [0] * self._rules.pools
-        for load in zip(*self._columns, strict=True):
-            self._add(raw, load, flight)
+            self._add_many(raw, flight)
+        else:
+            for load in zip(*self._columns, strict=True):
+                self._add(raw, load, flight)
         return raw
 
-    def _counted(self, load: Load, flight: int) -> list[int]:
-        """The same of many requests: rules that differ in their window alone share a pass."""
+    def _add_many(self, raw: list[int], flight: int) -> None:
+        """All given requests as arrays; rules that differ in their window alone share a pass."""
         import numpy as np
 
-        longest, raw = max(self._ends), [0] * self._rules.pools
-        alike: dict[tuple[Any, ...], list[Rule]] = {}
-        for rule in self._rules.tokens:
-            _, _, kind, t, extra, sink, window, *others = rule
+        wide = max([sum(rule[3:8]) for rule in self._tokens], default=0) + flight
+        wide += max(self._columns[0])
+        wide *= max([1, *(rule.scratch[0] for rule in self._tokens if rule.scratch)])
+        kind = np.int64 if wide * self._requests < 2**62 else object  # object: Python's integers
+        capacity, history, count = [np.array(column, kind) for column in self._columns]
+        longest, alike = max(self._ends), defaultdict(list)
+        for rule in self._tokens:
             # A window that no history has outgrown holds what a full cache does.
-            is_whole = kind == "full" or (kind == "live" and longest < window and not others[-1])
-            key = (t, extra) if is_whole else (kind, t, extra, sink, *others)
-            alike.setdefault(key, []).append(rule)
+            is_unused = rule.kind == "live" and longest < rule.window and not rule.scratch
+            is_whole = is_unused or rule.kind == "full"
+            alike[(rule.t, rule.x) if is_whole else rule[2:6] + rule[7:]].append(rule)
         for key, rules in alike.items():
             first, differ = rules[0], len(key) > 2
             if differ:
-                windows: Ints = np.array([[rule.window] for rule in rules], load[0].dtype)
-                first = first._replace(window=windows)  # [rule, 1]
-            totals: Ints = own_blocks(first, load, flight, self._prefix) @ load[2]
+                windows: Ints = np.array([[rule.window] for rule in rules], kind)  # [rule, 1]
+                first = first._replace(window=windows)
+            blocks = own_blocks(first, (capacity, history, count), flight, self._prefix)
+            totals: Ints = blocks @ count
             for at, rule in enumerate(rules):
                 raw[rule.pool] += rule.m * int(totals[at] if differ else totals)
-        return raw
-
-    def _arrays(self, flight: int) -> Load:
-        """The columns as arrays, of plain integers where 64 bits are too few."""
-        import numpy as np
-
-        rules, capacities = self._rules.tokens, self._columns[0]
-        wide = max([sum(rule[3:8]) for rule in rules], default=0) + flight + max(capacities)
-        wide *= self._requests * max([1, *(rule.scratch[0] for rule in rules if rule.scratch)])
-        kind = np.int64 if wide < 2**62 else object
-        capacity, history, count = [np.array(column, kind) for column in self._columns]
-        return capacity, history, count
 
 
 class SplitNeed:
     """Raw blocks by pool of a batch whose requests use different caches: each cache by itself."""
 
-    def __init__(self, problem: Problem, rules: Rules, batch: Batch) -> None:
-        self.fitted, self._pools = len(batch.given.fitted), rules.pools
+    def __init__(self, problem: Problem, rules: Sequence[Rule], pools: int, batch: Batch) -> None:
+        self.fitted, self._pools = len(batch.given.fitted), pools
         fitted = [batch.requests[at].caches for at in batch.given.fitted]
         self._parts: list[tuple[list[int], BatchNeed]] = []
-        for cache, rule in zip(problem.caches, rules.every, strict=True):
-            mine = [r for r in batch.requests if r.caches is None or cache.name in r.caches]
-            alone = batch.model_copy(update={"requests": tuple(mine)})
-            used = [at for at, names in enumerate(fitted) if names is None or cache.name in names]
-            self._parts.append((used, BatchNeed(by_kind([rule], rules.pools), alone)))
+        names = [*[cache.name for cache in problem.caches], None]  # None: every running request
+        for name, rule in zip(names, rules, strict=False):
+            users = [r for r in batch.requests if uses(name, r.caches)]
+            alone = batch.model_copy(update={"requests": tuple(users)})
+            used = [at for at, caches in enumerate(fitted) if uses(name, caches)]
+            self._parts.append((used, BatchNeed([rule], pools, alone)))
 
     def raw(self, fitted: Sequence[Load], flight: int) -> list[int]:
         """As of `BatchNeed`."""
@@ -244,6 +227,6 @@ class SplitNeed:
         return [sum([part[pool] for part in parts]) for pool in range(self._pools)]
 
 
-def alone(entry: MixEntry) -> Batch:
-    """A batch of one request of a mix."""
-    return Batch(name="mix", requests=[Request(capacity=entry.capacity, history=entry.history)])
+def uses(cache: str | None, caches: Sequence[str] | None) -> bool:
+    """Whether a request with these caches uses one."""
+    return cache is None or caches is None or cache in caches

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from kvplan.models.elastic import Consumer, Experts, Option, Prefill
-from kvplan.models.pools import Pool, PoolFigures
+from kvplan.models.pools import Pool
 from kvplan.models.problem import Problem
 from kvplan.models.ranks import Rank, RankMemory, Share
+from kvplan.solver.check.ranges import Decisions, contexts_of
 
 POW2 = -1
 GRANULES: Mapping[int | str, Any] = {"auto": 0, "pow2": POW2}
 Buffers = tuple[tuple[int, int], ...]
 """(block bytes, granule bytes) of each; an "auto" granule is 0."""
-Limit = tuple[str, int, list[list[int]], int | None, bool, int]
-"""Phase, bytes of consumers, of the options by choice, limit where it is not the quota, staged.
-
-Last: what each running request takes.
+Limit = tuple[str, int | None, bool, int, int, list[list[int]]]
+"""Phase, limit where it is not the quota, whether staging counts; bytes of the consumers, of each
+running request, and of the options by choice.
 """
 
 
@@ -49,8 +50,13 @@ def free_of(memory: RankMemory | None) -> int | None:
 def _term_bytes(term: int | Share | str, whole: int | None) -> int:
     """Bytes, or a share of a whole, rounded up; a word is charged elsewhere."""
     if isinstance(term, Share):
-        return -(-term.fraction.numerator * (whole or 0) // term.fraction.denominator)
+        return share_bytes(term.fraction, whole or 0)
     return 0 if isinstance(term, str) else term
+
+
+def share_bytes(share: Fraction, whole: int) -> int:
+    """A share of a whole, rounded up."""
+    return -(-share.numerator * whole // share.denominator)
 
 
 def limits_of(problem: Problem, rank: Rank, phases: Sequence[str]) -> Iterator[Limit]:
@@ -59,34 +65,30 @@ def limits_of(problem: Problem, rank: Rank, phases: Sequence[str]) -> Iterator[L
     if memory is not None and memory.prefill_headroom == "from_staging":
         free = free_of(memory)
     for phase in phases:
-        fixed = sum([consumed(problem, each, rank, phase) for each in problem.consumers])
-        options = [[living(o, rank, phase) for o in each.options] for each in problem.choices]
-        each = 0
-        for consumer in problem.consumers:
-            each += figure_on(rank, consumer.per_request) if lives(consumer, phase) else 0
-        yield phase, fixed, options, None, phase == "prefill", each
+        here = [each for each in problem.consumers if lives(each, phase)]
+        fixed = sum([consumed(problem, each, rank) for each in here])
+        running = sum([figure_on(rank, each.per_request) for each in here])
+        options = [
+            [lives(each, phase) * figure_on(rank, each.bytes) for each in choice.options]
+            for choice in problem.choices
+        ]
+        yield phase, None, phase == "prefill", fixed, running, options
         if free is not None:
-            yield phase, fixed, options, free, True, each
-
-
-def consumed(problem: Problem, consumer: Consumer, rank: Rank, phase: str) -> int:
-    """Bytes of a consumer in a phase; a fraction of another's is worked out here again."""
-    named = [each for each in problem.consumers if each.name == consumer.of]
-    if not named or consumer.fraction is None:
-        return living(consumer, rank, phase)
-    share, whole = consumer.fraction, figure_on(rank, named[0].bytes)
-    taken = (share.numerator * whole + share.denominator - 1) // share.denominator
-    return taken if phase in (consumer.phases or (phase,)) else 0
-
-
-def living(thing: Consumer | Option, rank: Rank, phase: str) -> int:
-    """Bytes of a consumer or option in a phase."""
-    return figure_on(rank, thing.bytes) if lives(thing, phase) else 0
+            yield phase, free, True, fixed, running, options
 
 
 def lives(thing: Consumer | Option, phase: str) -> bool:
     """Whether a consumer or option takes its bytes in a phase."""
     return phase in (thing.phases or (phase,))
+
+
+def consumed(problem: Problem, consumer: Consumer, rank: Rank) -> int:
+    """Bytes of a consumer; a fraction of another's is worked out here again."""
+    if consumer.fraction is not None:
+        for other in problem.consumers:
+            if other.name == consumer.of:
+                return share_bytes(consumer.fraction, figure_on(rank, other.bytes))
+    return figure_on(rank, consumer.bytes)
 
 
 def figure_on(rank: Rank, figure: int | Mapping[str, int]) -> int:
@@ -101,21 +103,20 @@ def auto_granule(quota: int) -> int:
     return 2 * 2**20 << sum([quota >= step * 2**30 for step in (2, 4, 8, 16)])
 
 
-def layouts_of(figures: Sequence[PoolFigures], ranks: Sequence[Rank]) -> list[list[Buffers]]:
+def layouts_of(problem: Problem) -> list[list[Buffers]]:
     """Buffers of every pool by rank; alike ranks have the same list."""
+    figures, layouts = [pool.figures for pool in problem.pools], {}
     plain = [each.plain for each in figures if each.plain is not None]
     if len(plain) == len(figures):
-        return [plain] * len(ranks)
+        return [plain] * len(problem.ranks)
     sizes = [size for pool in figures for size, _ in pool.buffers if not isinstance(size, int)]
-    keys = {key for size in sizes for key in size}
-    alike = [rank.name if rank.name in keys else rank.stage for rank in ranks]
-    layouts = {
-        key: [
+    names = {name for size in sizes for name in size}
+    alike = [rank.name if rank.name in names else rank.stage for rank in problem.ranks]
+    for key, rank in dict(zip(alike, problem.ranks, strict=True)).items():
+        layouts[key] = [
             tuple([(figure_on(rank, size), GRANULES.get(g, g)) for size, g in pool.buffers])
             for pool in figures
         ]
-        for key, rank in dict(zip(alike, ranks, strict=True)).items()
-    }
     return [layouts[key] for key in alike]
 
 
@@ -161,7 +162,7 @@ def slots_bytes(experts: Experts | None, rank: Rank, layer: int) -> int:
     """ceil(layers x bytes of one / granule) x granule: all layers are one allocation."""
     if experts is None:
         return 0
-    return -(-layer * figure_on(rank, experts.layers) // experts.granule) * experts.granule
+    return rounded(layer * figure_on(rank, experts.layers), experts.granule)
 
 
 def staging_bytes(
@@ -171,11 +172,7 @@ def staging_bytes(
 
     A row of a table counts from where its tokens reach the chunk (or the context, in the context's
     table, which adds); per_token_context x chunk x context is inside the same ceil. Each entry
-    fills whole granules.
-
-    Parameters
-    ----------
-    contexts : tokens by entry; none where no entry follows one.
+    fills whole granules. `contexts` are tokens by entry, none where no entry follows one.
     """
     groups: dict[str | int, int] = {}
     tokens = chunk or 0
@@ -191,3 +188,47 @@ def staging_bytes(
             taken = rounded(math.ceil(exact), GRANULES.get(entry.granule, entry.granule))
             groups[key] = max(taken, groups.get(key, 0))
     return sum(groups.values())
+
+
+class RankLimits:
+    """The limits of every rank, read once; `granules` are "auto" ones that a resize holds."""
+
+    def __init__(self, problem: Problem, granules: Mapping[str, int]) -> None:
+        self._problem, self._granules, phases = problem, granules, problem.phases
+        self._limits = [[*limits_of(problem, rank, phases)] for rank in problem.ranks]
+        self._layouts = layouts_of(problem)
+        self._has_auto = 0 in [granule for pool in self._layouts[0] for _, granule in pool]
+        self._contexts = contexts_of(problem)
+
+    def auto(self, rank: Rank, quota: int) -> int:
+        """Bytes of an "auto" granule: held, or by the quota; 0 where no buffer has one."""
+        return self._has_auto and (self._granules.get(rank.name) or auto_granule(quota))
+
+    def taken(self, pool: int, blocks: int, rank: int, quota: int) -> int:
+        """Bytes of a pool's blocks on a rank."""
+        auto = self.auto(self._problem.ranks[rank], quota)
+        return pool_bytes(self._layouts[rank][pool], blocks, auto)
+
+    def free(self, decisions: Decisions, quotas: Sequence[int]) -> Iterator[tuple[Rank, str, int]]:
+        """What decisions leave of each limit of every rank, with its phase."""
+        problem, experts, sizes = self._problem, self._problem.experts, decisions.fitted
+        layers = [layer_bytes(experts, each) for each in (decisions.slots, decisions.kept)]
+        contexts = [n if at is None else sizes[at][0] for n, at in self._contexts]
+        known: dict[tuple[int, int], int] = {}
+        rows = zip(problem.ranks, quotas, self._limits, self._layouts, strict=True)
+        for rank, quota, limits, layout in rows:
+            auto = self.auto(rank, quota)
+            alike = id(layout), auto
+            if alike not in known:
+                pools = zip(layout, decisions.blocks, strict=True)
+                known[alike] = sum([pool_bytes(each, n, auto) for each, n in pools])
+            slots, kept = [slots_bytes(experts, rank, each) for each in layers]
+            staging = staging_bytes(problem.prefill, rank, decisions.chunk, contexts)
+            for phase, limit, is_staged, fixed, each, options in limits:
+                free = (quota if limit is None else limit) - fixed - (staging if is_staged else 0)
+                free -= each * (decisions.running or 0)
+                for by_option, option in zip(options, decisions.options, strict=True):
+                    free -= by_option[option]
+                if phase != "load":
+                    free -= known[alike] + (kept if phase == "prefill" else slots)
+                yield rank, phase, free

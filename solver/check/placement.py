@@ -12,14 +12,22 @@ from kvplan.models.place import LayerRun, Place
 from kvplan.models.plan import PlacementPlan
 from kvplan.models.problem import Problem
 
+Layer = tuple[LayerRun, str, tuple[str, ...]]
+"""A layer, its space, and those of its experts."""
+
 
 def placement_faults(problem: Problem, plan: PlacementPlan) -> list[str]:
     """Every rule that a placement breaks, one line each."""
     place = problem.place
     if place is None:
         return ["placement: the problem asks for none"]
-    found = [*_slices(problem, place, plan)] or [*_experts(place, plan)]
-    return found or [*_bytes(problem, place, plan)]
+    found = [*_slices(problem, place, plan)]
+    if found:
+        return found
+    runs = [run for run in place.layers for _ in range(run.count)]
+    own = [space.name for space in plan.spaces for _ in range(space.layers)]
+    layers = [*zip(runs, own, plan.experts, strict=True)]
+    return [*_experts(place, plan, layers)] or [*_bytes(place, plan, layers)]
 
 
 def _slices(problem: Problem, place: Place, plan: PlacementPlan) -> Iterator[str]:
@@ -41,42 +49,29 @@ def _slices(problem: Problem, place: Place, plan: PlacementPlan) -> Iterator[str
     count = sum(run.count for run in place.layers)
     if at != count:
         yield f"placement: {at} layers are placed, not {count}"
-
-
-def _layers(place: Place, plan: PlacementPlan) -> Iterator[tuple[LayerRun, str, tuple[str, ...]]]:
-    """Each layer with its space and those of its experts."""
-    runs = [run for run in place.layers for _ in range(run.count)]
-    own = [space.name for space in plan.spaces for _ in range(space.layers)]
-    yield from zip(runs, own, plan.experts, strict=True)
-
-
-def _experts(place: Place, plan: PlacementPlan) -> Iterator[str]:
-    """Experts of a layer on its card, on others as far as allowed, or on the host."""
-    count = sum(run.count for run in place.layers)
     if len(plan.experts) != count:
         yield f"placement: experts of {len(plan.experts)} layers, not {count}"
-        return
+
+
+def _experts(place: Place, plan: PlacementPlan, layers: list[Layer]) -> Iterator[str]:
+    """Experts of a layer on its card, on others as far as allowed, or on the host."""
     cards = [space.name for space in plan.spaces if space.name != place.host]
-    for layer, (run, own, lies) in enumerate(_layers(place, plan)):
-        number = len(run.experts) if place.unit != "layer" else min(1, len(run.experts))
-        if len(lies) != (number if place.experts != "none" else 0):
+    for layer, (run, own, lies) in enumerate(layers):
+        if len(lies) != len(_sizes(place, run)):
             yield f"placement: layer {layer} has {len(lies)} experts placed"
         may = {own, place.host}
         if own != place.host and place.experts == "next":
-            may.update(cards[cards.index(own) : cards.index(own) + 2])
-        if own != place.host and place.experts == "any":
+            may.update(cards[cards.index(own) :][:2])
+        elif own != place.host and place.experts == "any":
             may.update(cards)
-        if own == place.host:
-            may = {own}
         for at in lies:
             if at not in may:
                 yield f"placement: an expert of layer {layer} ({own}) may not lie on {at}"
 
 
-def _bytes(problem: Problem, place: Place, plan: PlacementPlan) -> Iterator[str]:
-    """Weights, states, experts and buffers of each space, and their sum of time."""
+def _bytes(place: Place, plan: PlacementPlan, layers: list[Layer]) -> Iterator[str]:
+    """Weights, states, experts and buffers of each space."""
     for space in plan.spaces:
-        layers = [*_layers(place, plan)]
         mine = [run for run, own, _ in layers if own == space.name]
         apart = place.experts != "none"
         weights = sum(run.dense + (0 if apart else sum(run.experts)) for run in mine)
@@ -93,7 +88,7 @@ def _bytes(problem: Problem, place: Place, plan: PlacementPlan) -> Iterator[str]
         right = (weights, states, here, sum(size for size, _ in tensors))
         if told != right:
             yield f"placement: {space.name} holds {right}, not {told}"
-        buffers = _buffers(problem, place, plan, space.name)
+        buffers = _buffers(place, plan, space.name)
         used = bool(mine) or here > 0 or plan.last == space.name
         if space.buffer_bytes != (buffers if used else 0):
             yield f"placement: {space.name} has buffers of {buffers} B, not {space.buffer_bytes}"
@@ -114,7 +109,7 @@ def _ends(place: Place, plan: PlacementPlan, name: str, is_first: bool) -> int:
     return total + (last.bytes + draft.bytes if name in beside else 0)
 
 
-def _buffers(problem: Problem, place: Place, plan: PlacementPlan, name: str) -> int:
+def _buffers(place: Place, plan: PlacementPlan, name: str) -> int:
     """base + per_token x context, rounded up; pipelined figures where inputs are copied."""
     own, copied = place.used.get(name), place.used.get("pipelined")
     base, rate = (own.base, own.per_token) if own else (0, 0)

@@ -1,13 +1,28 @@
-"""Values that decisions may take: fitted requests, the prefill chunk, expert slots."""
+"""Decisions, and the values that they may take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.models.demands import Batch
 from kvplan.models.elastic import Experts, Prefill
 from kvplan.models.problem import Problem, request_name
+
+
+class Decisions(NamedTuple):
+    """What a plan decides, in the order that the problem is written."""
+
+    blocks: tuple[int, ...]  # allocated, reserved ones included, by pool
+    fitted: tuple[tuple[int, int], ...]  # (capacity, count) of each request that may shrink
+    chunk: int | None  # tokens
+    options: tuple[int, ...]  # positions, by choice
+    slots: int | None  # expert slots a layer
+    kept: int | None  # of them, those that stay during prefill
+    copies: int | None  # of the batch that fill names
+    scale: Fraction | None = None  # of the mix that fill has
+    running: int | None = None  # requests that bytes of each are there for
 
 
 class Fitted(NamedTuple):
@@ -39,25 +54,43 @@ def fitted_of(batch: Batch, index: int) -> Fitted:
     return Fitted(name, False, least, capacity, 1 if count is None else count, flight)
 
 
+def range_faults(
+    problem: Problem, requests: Sequence[Fitted], runs: bool, decisions: Decisions
+) -> Iterator[str]:
+    """Fitted requests, chunk, options, slots and running requests are among those allowed."""
+    for fitted, sizes in zip(requests, decisions.fitted, strict=True):
+        yield from fitted.faults(*sizes)
+    if not is_candidate(problem.prefill, decisions.chunk):
+        yield f"a chunk of {decisions.chunk} tokens is not a candidate"
+    for choice, option in zip(problem.choices, decisions.options, strict=True):
+        if not 0 <= option < len(choice.options):
+            yield f"choice {choice.name} has no option {option}"
+    yield from expert_faults(problem.experts, decisions.slots, decisions.kept)
+    if (decisions.running is not None) != runs:
+        expected = "a count" if runs else "none"
+        yield f"{decisions.running} running requests, expected {expected}"
+
+
 def contexts_of(problem: Problem) -> list[tuple[int, int | None]]:
     """By staging entry, the capacity that it follows, and which fitted request's that is.
 
     Empty where no entry follows one; 0 tokens for an entry that does not, or where none runs.
     """
     entries = problem.prefill.staging if problem.prefill is not None else ()
-    if not entries or not any(entry.has_context for entry in entries):
+    if not any(entry.has_context for entry in entries):
         return []
-    known, fitted = list[tuple[str, int, int | None]](), 0
+    running: list[tuple[str, int, int | None]] = []
+    fitted = 0
     for batch in problem.batches:
         for index, request in enumerate(batch.requests):
-            is_open, name = request.fit == "capacity", request_name(batch, index)
-            if request.count != 0:
-                known.append((name, request.capacity, fitted if is_open else None))
+            at = fitted if request.fit == "capacity" else None
             fitted += request.fit != "none"
+            if request.count != 0:
+                running.append((request_name(batch, index), request.capacity, at))
     found: list[tuple[int, int | None]] = []
     for entry in entries:
-        rows = [row[1:] for row in known if entry.request in (None, row[0]) and entry.has_context]
-        found.append(rows[0] if rows else (0, None))
+        rows = [row[1:] for row in running if entry.request in (None, row[0])]
+        found.append(rows[0] if rows and entry.has_context else (0, None))
     return found
 
 

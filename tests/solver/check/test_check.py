@@ -15,7 +15,7 @@ from kvplan.models.demands import Batch
 from kvplan.models.ranks import Rank
 from kvplan.solver import Planner, check, plan, solve_confirmed
 from kvplan.solver.check import Check, Decisions
-from kvplan.solver.check.needs import BatchNeed, Rule, by_kind, own_blocks
+from kvplan.solver.check.needs import BatchNeed, Rule, own_blocks
 from kvplan.solver.check.phase_bytes import quota_of
 from kvplan.solver.oracle import check as replay
 from kvplan.solver.oracle import memory
@@ -222,8 +222,8 @@ def test_many_requests_need_what_each_of_them_needs(scale: int) -> None:
         batch = Batch.model_validate({"name": "b", "shared_prefix": prefix, "requests": rows})
         held = [load for load in loads if load[0] and load[2]]
         each = [[load[2] * own_blocks(rule, load, 0, prefix) for load in held] for rule in rules]
-        apart = by_kind([rule._replace(pool=at) for at, rule in enumerate(rules)], len(rules))
-        assert BatchNeed(apart, batch).given(0) == [sum(mine) for mine in each]
+        apart = [rule._replace(pool=at) for at, rule in enumerate(rules)]
+        assert BatchNeed(apart, len(rules), batch).given(0) == [sum(mine) for mine in each]
 
 
 def test_a_kept_check_may_be_asked_again() -> None:
