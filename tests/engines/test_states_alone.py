@@ -46,6 +46,17 @@ def test_sglang_takes_a_context_of_tokens() -> None:
     assert more["max_total_num_tokens"] == "8192"
 
 
+@pytest.mark.parametrize("version", ["0.19.0", "0.25.1", "0.33.0"])
+def test_vllm_allocates_all_that_is_available(version: str) -> None:
+    """get_num_blocks: available // page // layers, whatever the request or the states need."""
+    blocks = 2**30 // (24 * (1536 * 16 * 2 + 1536 * 3 * 2))
+    flags = ("--max-model-len", "2048", "--engine-version", version)
+    assert figures("vllm", *flags)["num_gpu_blocks"] == str(blocks)
+    assert figures("vllm", *flags, "--max-num-seqs", "64")["num_gpu_blocks"] == str(blocks)
+    override = figures("vllm", *flags, "--num-gpu-blocks-override", "70")
+    assert override["num_gpu_blocks"] == "70"
+
+
 def test_llamacpp_has_the_converters_context() -> None:
     assert figures("llama.cpp")["n_ctx"] == str(2**20)
 

@@ -133,6 +133,8 @@ def problem_of(
         "batches": [{"name": BATCH, "requests": [request]}],
         **sections,
     }
+    if all(cache["kind"] == "state" for cache in data["caches"]):
+        data.setdefault("fill", {"pools": [POOL]})  # by default states alone get no rest
     if auto_fit and serving.length_tokens > 1:
         request["fit"] = "capacity"
     if override_blocks is not None:
