@@ -151,7 +151,7 @@ class Staging(Frozen):
         if linear and self.table is not None:
             raise Misfit("either base/per_token or a table", "both")
         if not linear and self.table is None and not self.has_context:
-            raise Misfit("either base/per_token or a table", "neither")
+            raise Misfit("base/per_token, a table, per_token_context or context_table", "none")
         if self.request is not None and not self.has_context:
             expected = "per_token_context or context_table beside request"
             raise Misfit(expected, "neither", "request")

@@ -246,6 +246,27 @@ def test_on_one_memory_the_system_is_charged_once(capsys: pytest.CaptureFixture[
     assert data["starts"][0]["free_bytes"] == 48 * GIB
 
 
+def test_the_card_may_stand_in_any_group(capsys: pytest.CaptureFixture[str]) -> None:
+    bare = A.replace("--gpu h100-80gb ", "")
+    later = B.replace("--weights-gib 1.2", "--weights-gib 1.2 --gpu h100-80gb")
+    first = document(capsys, f"--json {A} {B}")
+    assert document(capsys, f"--json {bare} {later}") == first
+
+
+@pytest.mark.parametrize("flag", ["--gpu h100-80gb", "--gpu=h100-80gb", "--total 80GiB"])
+def test_a_card_behind_the_engine_s_line_is_told_where_it_belongs(
+    capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    bare = A.replace("--gpu h100-80gb ", "")
+    for line in (f"{bare} {B} {flag}", f"{bare} {flag}", f"{A} {flag}"):
+        done = run(capsys, line)
+        assert (done.code, done.out) == (2, "")
+        option = flag.replace("=", " ").split()[0]
+        assert done.err.startswith(f"{option}: expected it before -- and the engine's line")
+        assert done.err.count("\n") == 1
+    assert run(capsys, f"{A} --gpu 0.9").code == 0  # vLLM's --gpu-memory-utilization, shortened
+
+
 @pytest.mark.parametrize(
     ("line", "path"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from kvplan.models.engines.cards import machine_of, total_bytes
@@ -24,6 +25,7 @@ CONFIG_FLAGS: dict[str, Literal["top", "below"]] = {
     "rope_scaling": "below",
 }
 """Flags that lay fields over a config, and where each merges rotary parameters."""
+_BEFORE_LINE = ("--gpu", "--total", "--weights-gib")
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,34 @@ def _bytes_of(flag: str, text: str, written: str | None = None) -> int:
 
 
 def typed_settings(adapter: Any, arguments: Sequence[str], budget: Budget) -> Settings:
-    """Read an engine's own flags, or its whole command line, by its dialect."""
+    """Read an engine's own flags, or its whole command line, by its dialect.
+
+    Raises
+    ------
+    InvalidProblem : a flag that cannot be read, or a machine that the engine does not run on.
+    """
+    check_order(arguments)
     _check_platform(adapter, budget.gpu)
     terms = _reached(budget.terms, served_platforms(adapter))
     dialect = getattr(adapter, "DIALECT", Dialect())
     return read_settings(adapter.FLAGS, arguments, terms, dialect)
+
+
+def check_order(arguments: Sequence[str]) -> None:
+    """Refuse kvplan's own options behind an engine's line.
+
+    vLLM itself reads "--gpu 0.9" as --gpu-memory-utilization, so a number may stand there.
+
+    Raises
+    ------
+    InvalidProblem : --gpu, --total or --weights-gib among the engine's words.
+    """
+    for word, after in pairwise([*arguments, ""]):
+        option, _, value = word.partition("=")
+        value = value or after
+        shortened = option == "--gpu" and value.replace(".", "", 1).isdecimal()
+        if option in _BEFORE_LINE and not shortened:
+            raise InvalidProblem.at(option, "it before -- and the engine's line", "it behind them")
 
 
 def _check_platform(adapter: Any, gpu: str | None) -> None:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan.models import InvalidProblem
 from kvplan.models.engines.architecture import load_model
-from kvplan.models.engines.command_line.typed import Budget, config_overrides, typed_settings
+from kvplan.models.engines.command_line.typed import (
+    Budget,
+    check_order,
+    config_overrides,
+    typed_settings,
+)
 from kvplan.models.engines.registry import engine_named
 from kvplan.models.engines.shared.joint_problem import Sharing
 from kvplan.models.engines.shared.part import Part, asked_tokens, check_engine, part_of
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHARINGS: tuple[Sharing, ...] = ("joint", "priority")
+_CARD = ("gpu", "total")
 
 
 def print_several(groups: Sequence[Group], sharing: str | None, *, as_json: bool) -> int:
@@ -44,20 +50,37 @@ def print_several(groups: Sequence[Group], sharing: str | None, *, as_json: bool
 
 
 def _parts(groups: Sequence[Group]) -> list[Part]:
-    """Read each group; a later one lies on the card of the first."""
+    """Read each group; all lie on one card."""
     if len(groups) > len(ascii_uppercase):
         raise InvalidProblem.at("--and", f"at most {len(ascii_uppercase)} models", str(len(groups)))
-    first, parts = groups[0].options, list[Part]()
+    card, parts = _card(groups), list[Part]()
     letters = iter(ascii_uppercase)
     for group in groups:
         target = _target(group, parts)
         label = f"{target} draft" if target else next(letters)
-        parts.append(_part(label, group, (first["gpu"], first["total"]), parts, target))
+        parts.append(_part(label, group, card, parts, target))
     ranks = {part.settings.ranks for part in parts}
     if len(ranks) > 1:
         got = ", ".join(f"{part.label} on {part.settings.ranks}" for part in parts)
         raise InvalidProblem.at("--and", "models on equally many cards", got)
     return parts
+
+
+def _card(groups: Sequence[Group]) -> tuple[str | None, str | None]:
+    """Find --gpu and --total of all models; any group may name each, once."""
+    for group in groups:
+        check_order(group.arguments)
+    gpu, total = (_once(name, [group.options[name] for group in groups]) for name in _CARD)
+    return gpu, total
+
+
+def _once(name: str, told: Sequence[str | None]) -> str | None:
+    values = [value for value in told if value is not None]
+    if len(values) > 1:
+        raise InvalidProblem.at(
+            f"--{name}", "the card of all models once", f"{shown(values[1])} again"
+        )
+    return values[0] if values else None
 
 
 def _target(group: Group, parts: Sequence[Part]) -> str:
@@ -79,11 +102,6 @@ def _part(
 ) -> Part:
     """One model; a draft runs in its target's engine, with its context."""
     options, arguments = group.options, list(group.arguments)
-    if before:
-        for name, value in (("--gpu", options["gpu"]), ("--total", options["total"])):
-            if value is not None:
-                expected = "the card once, before --and"
-                raise InvalidProblem.at(name, expected, f"{shown(value)} again")
     if options["config"] is None:
         raise InvalidProblem.at("CONFIG.json", f"a model's config behind {group.keyword}", "none")
     engine = options["engine"]
