@@ -31,7 +31,8 @@ PREFILL: Table = {
     ),
     "staging of no form": (
         prefill(staging=[{"name": "s"}]),
-        "prefill.staging[0]: expected base/per_token, a table, per_token_context or context_table, got none",
+        "prefill.staging[0]: expected base/per_token, a table, per_token_context or "
+        "context_table, got none",
     ),
     "staging of both forms": (
         prefill(staging=[{"name": "s", "base": 1, "table": [[100, 1]]}]),
