@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.models.engines.unified import MACHINES, Machine, apple_named
+from kvplan.models.engines.unified import MACHINES, Machine, apple_named, lacks_ram
 from kvplan.models.errors import InvalidProblem
 from kvplan.models.messages import one_of, shown
 
@@ -131,6 +131,8 @@ def card_named(name: str) -> str:
     found = exact or [card for card in cards if wanted and wanted in _plain(card)]
     if len(found) != 1:
         expected = one_of(found) if found else one_of(cards, name)
+        if lacks_ram(wanted):
+            expected = f"its RAM as well, such as '{name} 64GB'"
         raise InvalidProblem.at("--gpu", expected, shown(name))
     return found[0]
 

@@ -87,6 +87,11 @@ Strix Halo: 127.78 GiB in all (unslothai/unsloth#10418); by default 63,968 MiB o
 4,294,967,292 B on RADV (llama.cpp#5441), half of it on AMDVLK (GPUOpen-Drivers/AMDVLK#413)."""
 
 
+def lacks_ram(plain: str) -> bool:
+    """Whether a name without spaces means a Mac's chip, such as "m4max", but not its RAM."""
+    return re.fullmatch(rf"(?:apple)?{_CHIP}", plain) is not None
+
+
 def apple_named(plain: str) -> str:
     """The Mac that a name without spaces means: "m4max64gb" is "Apple 64GB"; else nothing."""
     match = _APPLE.fullmatch(plain)

@@ -19,6 +19,8 @@ CONSUMERS = tuple(f"placed {what}" for what in (LAYERS, STATES, EXPERTS, BUFFERS
 FRONT_TO_HOST = ("llama.cpp", "ik_llama.cpp", "ollama")
 """Engines whose -ngl leaves the front layers on the host."""
 CONSTRAINED = ("layers:", "experts:")
+MOST_PLACED = 1024
+"""Layers of a placement, several times the deepest public model's; the search grows with them."""
 
 
 def placement_faults(problem: Problem) -> Iterator[Fault]:
@@ -28,6 +30,9 @@ def placement_faults(problem: Problem) -> Iterator[Fault]:
         return
     if not place.layers:
         yield Fault("place.layers", "at least one layer", "an empty list")
+    if place.count > MOST_PLACED:
+        yield Fault("place.layers", f"at most {MOST_PLACED} layers in all", str(place.count))
+        return
     yield from _ranks(problem, place)
     yield from _caches(problem, place)
     yield from _pools(problem, place)

@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.models import InvalidProblem, Problem
 from kvplan.models.engines.architecture import read_architecture
-from kvplan.models.engines.cards import chip_of, machine_of, total_bytes
+from kvplan.models.engines.cards import card_named, chip_of, machine_of, total_bytes
 from kvplan.models.engines.checkpoint.weights import Weights
 from kvplan.models.engines.command_line.typed import Budget, typed_settings
 from kvplan.models.engines.llamacpp.gguf_placement import placement_problem
@@ -156,3 +156,9 @@ def test_there_is_nothing_to_place_in_one_memory() -> None:
     weights = Weights({"token_embd.weight": 1}, 1, "gguf")
     with pytest.raises(InvalidProblem, match="--optimize: expected cards apart from the host"):
         placement_problem(MODEL, settings.weighed(weights, MODEL))
+
+
+def test_a_chip_without_its_ram_is_asked_for_it() -> None:
+    with pytest.raises(InvalidProblem, match="expected its RAM as well, such as 'M4 Max 64GB'"):
+        card_named("M4 Max")
+    assert card_named("M4 Max 64GB") == "Apple 64GB"

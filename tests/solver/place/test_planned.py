@@ -282,6 +282,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "left out": ({"layers": [{"dense": 1}]}, "expected a layer with the cache 'full'"),
     "names": ({"layers": [{"experts": [1], "tensors": []}]}, "expected one for each of 1 experts"),
     "none": ({"layers": []}, "place.layers: expected at least one layer"),
+    "many": (
+        {"layers": [{"count": 10**9, "dense": 1}]},
+        "expected at most 1024 layers in all, got",
+    ),
     "end": ({"ends": {"last": {"spaces": ["gpu0", "host"]}}}, "expected one space, or none"),
     "used": ({"used": {"gpu7": {}}}, "place.used: expected 'gpu1', got 'gpu7'"),
 }
