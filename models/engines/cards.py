@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from kvplan.models.engines.unified import MACHINES, Machine, apple_named, lacks_ram
@@ -118,6 +119,10 @@ def machine_of(name: str | None) -> Machine | None:
     return None if name is None else MACHINES.get(card_named(name))
 
 
+_SLICE = re.compile(r"\bmig\b|\d+g\.\d+gb", re.IGNORECASE)
+"""What nvidia-smi writes for a part of a card, such as "MIG 1g.10gb"."""
+
+
 def card_named(name: str) -> str:
     """A card of the table; "h100", "rtx4090" and the like are understood where one card is meant.
 
@@ -125,6 +130,9 @@ def card_named(name: str) -> str:
     ------
     InvalidProblem : no such card, or several.
     """
+    if _SLICE.search(name):
+        expected = "a whole card; for a MIG slice leave it out and give --total"
+        raise InvalidProblem.at("--gpu", expected, shown(name))
     wanted = _plain(apple_named(_plain(name)) or name)
     cards = (*CARDS, *MACHINES)
     exact = [card for card in cards if _plain(card) == wanted]

@@ -162,3 +162,9 @@ def test_a_chip_without_its_ram_is_asked_for_it() -> None:
     with pytest.raises(InvalidProblem, match="expected its RAM as well, such as 'M4 Max 64GB'"):
         card_named("M4 Max")
     assert card_named("M4 Max 64GB") == "Apple 64GB"
+
+
+@pytest.mark.parametrize("name", ["H100-80GB-MIG-1g.10gb", "H100-80GB MIG", "h100 1g.10gb"])
+def test_a_slice_of_a_card_is_not_taken_for_the_card(name: str) -> None:
+    with pytest.raises(InvalidProblem, match="a MIG slice leave it out and give --total, got"):
+        total_bytes(name)
