@@ -271,7 +271,8 @@ def test_a_card_behind_the_engine_s_line_is_told_where_it_belongs(
     ("line", "path"),
     [
         ("Qwen3-8B.json --and small.json", "--gpu: "),
-        (f"{A} --and", "CONFIG.json: "),
+        (f"{A} --and", "CONFIG.json: expected a model's config behind --and,"),
+        ("--and small.json", "CONFIG.json: expected a model's config before the first --and,"),
         (f"{A} {B.replace('small.json', 'small.json --gpu h200')}", "--gpu: "),
         (f"{A} {B.replace('small.json', 'small.json --json')}", "--json: "),
         (f"--optimize {A} {B}", "--optimize: "),

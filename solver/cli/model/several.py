@@ -21,7 +21,7 @@ from kvplan.models.engines.shared.joint_problem import Sharing
 from kvplan.models.engines.shared.part import Part, asked_tokens, check_engine, part_of
 from kvplan.models.messages import shown
 from kvplan.solver.advise.several_models import Together, together
-from kvplan.solver.cli.model.model_groups import DRAFT, Group
+from kvplan.solver.cli.model.model_groups import AND, DRAFT, Group
 from kvplan.solver.cli.model.model_settings import engine_of
 from kvplan.solver.cli.model.model_text import assumed_text
 from kvplan.solver.cli.model.several_text import together_text
@@ -103,7 +103,8 @@ def _part(
     """One model; a draft runs in its target's engine, with its context."""
     options, arguments = group.options, list(group.arguments)
     if options["config"] is None:
-        raise InvalidProblem.at("CONFIG.json", f"a model's config behind {group.keyword}", "none")
+        place = f"behind {group.keyword}" if before else f"before the first {AND}"
+        raise InvalidProblem.at("CONFIG.json", f"a model's config {place}", "none")
     engine = options["engine"]
     if target:
         owner = next(part for part in before if part.label == target)
