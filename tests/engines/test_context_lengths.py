@@ -203,6 +203,7 @@ REFUSED = {
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 before vllm serve, got 131072"
     ),
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN=0 vllm serve m --max-model-len 40961": "at most 40960",
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN=yes vllm serve m --max-model-len 40961": "0 or 1, got 'yes'",
     'vllm serve m --max-model-len 128k --hf-overrides {"rope_parameters":{"rope_type":"yarn",'
     '"factor":4.0,"original_max_position_embeddings":32768}}': "must say YaRN's scaled length",
     "python -m sglang.launch_server --model m --context-length 131072": (

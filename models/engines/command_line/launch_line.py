@@ -61,6 +61,7 @@ class Dialect:
     image_version : the flag that a container's tag sets where it is a version.
     paired : whether --disable-x is --enable-x negated, and the other way round.
     abbreviates : whether the start of a flag will do where only one begins so (argparse).
+    true_words : what a variable says to turn a switch on, in lower case.
     """
 
     harmless: Mapping[str, Arity] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Dialect:
     image_version: str = ""
     paired: bool = False
     abbreviates: bool = False
+    true_words: tuple[str, ...] = ("1", "true", "yes", "y")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from kvplan.models.messages import Misfit, cut, shown
 from kvplan.models.units import bare_bytes
 
 _LONGEST_NOTE = 400
-_ON, _OFF = ("1", "true", "yes", "y"), ("0", "false", "no", "n")
+_OFF = ("0", "false", "no", "n")
 """Words of environment variables that are switches."""
 PLAIN = Dialect()
 
@@ -92,10 +92,11 @@ class _Reader:
             self._take(self.known[self.dialect.image_version], self.dialect.image_version, version)
 
     def _variable(self, flag: Flag, name: str, text: str) -> None:
+        word, on = text.strip().lower(), self.dialect.true_words
         if flag.kind != "switch":
             self._take(flag, name, text)
-        elif text.strip().lower() in (*_ON, *_OFF):
-            self.given[flag.key] = text.strip().lower() in _ON
+        elif word in (*on, *_OFF):
+            self.given[flag.key] = word in on
         else:
             self.faults.append(Fault(name, "0 or 1", shown(text)))
 

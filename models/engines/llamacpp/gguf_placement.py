@@ -82,7 +82,8 @@ def _problem(architecture: Architecture, settings: Mapping[str, Any]) -> Problem
     """The problem alone."""
     weights = settings.get("weights")
     if weights is None or not weights.tensors:
-        raise InvalidProblem.at("--optimize", "a GGUF file (its tensors are placed)", "none")
+        asked = "--card" if settings["card"] else "--optimize"
+        raise InvalidProblem.at(asked, "a GGUF file as CONFIG (its tensors are placed)", "none")
     context, cards = context_of(architecture, settings), _memories(settings)
     runs, caches = _runs(architecture, settings, weights, context), dict[str, Any]()
     for run in runs:

@@ -125,6 +125,7 @@ def _names(text: str, arity: Arity) -> dict[str, Arity]:
 
 
 DIALECT = Dialect(
+    true_words=("1", "true"),  # vllm/envs.py
     harmless={
         **_names(_SWITCHES, "switch"),
         **_names(_VALUES, "value"),
