@@ -34,11 +34,6 @@ def workload_blocks(rule: CacheRule, requests: Sequence[tuple[int, int]]) -> Int
     return total
 
 
-def shared_bytes(block_bytes: Integers, blocks: Integers) -> Integers:
-    """Bytes of the blocks that a workload holds in one pool."""
-    return block_bytes * blocks
-
-
 def copies_held(
     quota: Integers, block_bytes: Integers, reserved: int, blocks: Integers, own_bytes: Integers
 ) -> Integers:

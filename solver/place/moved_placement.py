@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from kvplan.models import Problem
 from kvplan.models.place import PLACE_GOALS
@@ -101,17 +102,24 @@ class MovedPlacement:
         for sign, seen, differs in directions:
             found = list[BreakPoint]()
             for step in self.steps:
-
-                def works(far: int, step: Step = step, sign: int = sign) -> bool:
-                    self.at(ranks, sign * far)
-                    return differs(step)  # noqa: B023
-
-                far = nearest(works, seen)
+                far = nearest(partial(self._differs_at, differs, step, ranks, sign), seen)
                 if far is None or (found and far == seen):
                     continue
                 seen = far
                 found.append(BreakPoint(name, sign * far, self.changes(ranks, sign * far)))
             yield from reversed(found)
+
+    def _differs_at(
+        self,
+        differs: Callable[[Step], bool],
+        step: Step,
+        ranks: tuple[int, ...],
+        sign: int,
+        far: int,
+    ) -> bool:
+        """Whether a step comes out otherwise with quotas so far away."""
+        self.at(ranks, sign * far)
+        return differs(step)
 
     def _improves(self, step: Step) -> bool:
         """Whether a goal can be better, the earlier ones as they are."""
